@@ -6,6 +6,7 @@
 use std::io::BufReader;
 use std::path::Path;
 
+use drivers::Patience;
 use net::router::Router;
 
 use crate::app::{Context, Feature};
@@ -99,12 +100,12 @@ impl<'r> Checker<'r> {
     }
 
     fn configuration(&self, path: &Path, found: &mut Found) {
-        let name = path.display().to_string();
+        let (name, patience) = (path.display().to_string(), Patience::without_end());
         let unreadable = |e: std::io::Error| {
             Fault::new(&Place::Whole(name.as_str().into()), format!("cannot be read: {e}")).to_string()
         };
         if Format::of(path) == Format::Commands {
-            match files::open(path) {
+            match files::open(path, &patience) {
                 Err(e) => found.faults.push(unreadable(e)),
                 Ok(file) => {
                     let faults = check_commands(&self.registry, &self.names, BufReader::new(file), &name);
@@ -113,7 +114,7 @@ impl<'r> Checker<'r> {
             }
             return;
         }
-        match files::read(path) {
+        match files::read(path, &patience) {
             Err(e) => found.faults.push(unreadable(e)),
             Ok(text) => {
                 let wanted = config::read(&text, &name, &self.abilities.catalog);

@@ -33,6 +33,7 @@ pub use kernel::events::link_events;
 pub use kernel::files::{Found, find_ordinary};
 pub use kernel::hidden::Hidden;
 pub use kernel::slow::{Patience, Progress, Waiter, open as open_apart, read as read_apart};
+pub use kernel::stream::{Stream, stream as stream_apart};
 pub use kernel::sys::{is_unread, refuse_files};
 pub use kernel::target;
 pub use port::has_only_learned_default_route;

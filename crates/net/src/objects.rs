@@ -52,6 +52,8 @@ pub struct Port {
     pub receives: bool,
     /// True if it is no sub-interface.
     pub is_device: bool,
+    /// True if the packets on its link have no Ethernet headers.
+    pub is_bare: bool,
     /// The VLAN tags of its frames, if it is a sub-interface with exact tags.
     pub tags: Option<Tags>,
 }
@@ -60,6 +62,7 @@ impl Port {
     const RECEIVES: u32 = 1 << 31;
     const DEVICE: u32 = 1 << 30;
     const SERVICE: u32 = 1 << 29;
+    const BARE: u32 = 1 << 28;
     const VLAN: u32 = 0xfff;
     /// Position of the inner VLAN. There is no VLAN 0.
     const INNER: u32 = 12;
@@ -72,7 +75,10 @@ impl Port {
                 | u32::from(outer)
                 | u32::from(inner.unwrap_or(0)) << Port::INNER
         });
-        let flags = tags | bit(self.receives, Port::RECEIVES) | bit(self.is_device, Port::DEVICE);
+        let flags = tags
+            | bit(self.receives, Port::RECEIVES)
+            | bit(self.is_device, Port::DEVICE)
+            | bit(self.is_bare, Port::BARE);
         Fact::new(INTERFACES, (name, self.mute.as_deref().unwrap_or_default(), flags))
     }
 
@@ -92,6 +98,7 @@ impl Port {
             mute: Some(mute).filter(|why| !why.is_empty()),
             receives: flags & Port::RECEIVES != 0,
             is_device: flags & Port::DEVICE != 0,
+            is_bare: flags & Port::BARE != 0,
             tags,
         })
     }
@@ -150,6 +157,9 @@ pub fn may_be_switched<W: World>(name: &str, how: &str, view: &View<'_, W>) -> R
     let port = Port::find(name, view)?;
     if !port.receives {
         return refuse_as(Reason::Unfit, format!("{name} is a loopback: it receives no frames"));
+    }
+    if port.is_bare {
+        return refuse_as(Reason::Unfit, format!("{name} receives no Ethernet frames"));
     }
     let uses = view.found::<u8>(ROUTED, Tuple::of(name));
     if let Some(routes) = uses.filter_map(|n| Routes::ALL.get(usize::from(n))).next() {

@@ -349,7 +349,7 @@ fn a_capture_that_hangs_does_not_block_changes() {
 
 /// A file system that answers slowly keeps a thread of the router only while a client waits for the file.
 #[test]
-fn the_reading_of_a_slow_capture_ends_when_its_client_leaves() {
+fn the_reading_of_a_slow_file_ends_when_its_client_leaves() {
     let Some(lab) = Lab::new() else { return };
     let r = lab.host("r");
     let native = lab.dir().join("http.sock");
@@ -371,6 +371,10 @@ fn the_reading_of_a_slow_capture_ends_when_its_client_leaves() {
     let lines = [
         format!("create pcap interface pcap1 rx {path}"),
         format!("packet-generator new pcap {path} source pg0 name x"),
+        format!("exec {path}"),
+        format!("config apply {path}"),
+        format!("ip route load {path} via 10.0.0.1"),
+        format!("api trace replay {path}"),
     ];
     let mut clients = Vec::new();
     for line in &lines {
@@ -390,6 +394,18 @@ fn the_reading_of_a_slow_capture_ends_when_its_client_leaves() {
     clients.clear();
     until("no thread reads the file", 4 * LIMIT, || readers() <= before);
     assert!(!router.ctl("show interface").contains("pcap"));
+    stop(server);
+    // The same for a file without end whose file system answers at once.
+    let server = stranger(&r, "slow 0.01", "\n");
+    let path = server.stdout().trim().to_string();
+    for line in [format!("exec {path}"), format!("config apply {path}"), format!("api trace replay {path}")] {
+        let mut client = UnixStream::connect(router.socket()).unwrap();
+        writeln!(client, "{{\"run\": {{\"line\": \"{line}\"}}}}").unwrap();
+        clients.push(client);
+    }
+    until("threads read the file", LIMIT, || readers() == before + clients.len());
+    clients.clear();
+    until("no thread reads the file", 2 * LIMIT, || readers() <= before);
     stop(server);
 }
 

@@ -50,7 +50,7 @@ pub use messages::{MessageTrace, Recorded};
 pub use rates::{Rate, Rates, Sample, sample};
 pub(crate) use save::header;
 pub use statistics::Statistics;
-pub(crate) use thread::{Thread, joined, let_go, on_a_thread};
+pub(crate) use thread::{FileThread, Thread, joined, let_go, on_a_thread};
 pub(crate) use transition::{AT_ONCE, Removal};
 pub use transition::{Reading, Terms, Transition};
 pub use trouble::Trouble;

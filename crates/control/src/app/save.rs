@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use drivers::Patience;
+
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
 use super::{Context, Failure};
 use crate::config::{Format, Writer};
@@ -89,14 +91,17 @@ impl Save {
         let (path, start) = (self.path.clone(), c.startup_config.clone());
         let journal = c.keeper.as_ref().map(|keeper| keeper.path().to_owned());
         let write = move || {
-            if journal.is_some_and(|journal| files::same(&journal, &path)) {
+            let is = |other: Option<PathBuf>| {
+                other.map_or(Ok(false), |other| files::same(&other, &path, &Patience::without_end()))
+            };
+            if is(journal)? {
                 return Err(io::Error::other("it is the router's journal: use another name"));
             }
             let to = path.clone();
             for left in files::apart(move || files::replace(&to, &text))?? {
                 tracing::info!("removed {}, left by an interrupted save", left.display());
             }
-            Ok(start.is_some_and(|start| files::same(&start, &path)))
+            is(start)
         };
         thread::Builder::new().name("volley_config".into()).spawn(write)
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use drivers::Patience;
 use model::origin::Peer;
 
 use crate::files;
@@ -34,7 +35,7 @@ impl Names {
         self.0.insert(user, Arc::clone(&name));
         let found = Arc::clone(&name);
         let look = move || {
-            let names = files::read(Path::new(FILE)).unwrap_or_default();
+            let names = files::read(Path::new(FILE), &Patience::without_end()).unwrap_or_default();
             // The name is set only here.
             let _ = found.set(name_in(&names, user).map(str::to_string));
         };

@@ -1,6 +1,7 @@
 //! Commands from files: reading, checking and `exec`.
 
 use crate::files;
+use drivers::{Patience, Waiter};
 use model::cli::{Answer, Args, CHUNK, Call, CliError, Job, Line, Output, Registry, Step, Values, comment};
 use model::origin::FrontEnd;
 use model::place::{Fault, Place};
@@ -161,8 +162,8 @@ fn depth(word: &str) -> i64 {
 type Batch = io::Result<Vec<Result<Option<Command>, Unread>>>;
 
 /// Reads the file to its end or its first fault, or until the receiver is dropped.
-fn read(path: &Path, to: &SyncSender<Batch>) {
-    let mut commands = match files::open(path) {
+fn read(path: &Path, patience: &Patience, to: &SyncSender<Batch>) {
+    let mut commands = match files::open(path, patience) {
         Ok(file) => Commands::new(BufReader::new(file)),
         Err(e) => return drop(to.send(Err(e))),
     };
@@ -188,6 +189,8 @@ fn read(path: &Path, to: &SyncSender<Batch>) {
 pub(super) struct Script<C> {
     registry: Rc<Registry<C>>,
     batches: Receiver<Batch>,
+    /// Ends the reading with this job.
+    _waiter: Waiter,
     waiting: VecDeque<Result<Option<Command>, Unread>>,
     path: PathBuf,
     call: Call,
@@ -219,13 +222,28 @@ impl<C: Values + 'static> Script<C> {
             return Err(format!("more than {DEEPEST} levels of nested exec: does a file exec itself?"));
         }
         let (send, batches) = sync_channel(BATCHES);
+        // A signal ends the start, even if the file system does not answer.
+        let is_start = call.front_end == FrontEnd::Start;
+        let patience = if is_start { Patience::for_ever() } else { Patience::without_end() };
+        let waiter = Waiter(patience.clone());
         let file = path.to_owned();
-        let thread = thread::Builder::new().name("volley_exec".into()).spawn(move || read(&file, &send));
+        let thread =
+            thread::Builder::new().name("volley_exec".into()).spawn(move || read(&file, &patience, &send));
         thread.map_err(|e| format!("cannot start a thread to read {}: {e}", path.display()))?;
         let front_end = if call.front_end == FrontEnd::Cli { FrontEnd::File } else { call.front_end };
         let call = Call { depth: call.depth + 1, binary: false, front_end, ..call.clone() };
         let (waiting, path) = (VecDeque::new(), path.to_owned());
-        Ok(Script { registry, batches, waiting, path, call, args: None, job: None, familiar: false })
+        Ok(Script {
+            registry,
+            batches,
+            _waiter: waiter,
+            waiting,
+            path,
+            call,
+            args: None,
+            job: None,
+            familiar: false,
+        })
     }
 
     /// Returns the failure of a command, with the column if the error has one. Hides the error's text if the line must not be shown (see

@@ -217,7 +217,7 @@ fn show_file(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let known = Arc::new(Known::of(&c.definitions));
     let mut thread = Some(reading(a.need::<PathBuf>("file")?, false, known.clone())?);
     let look = move |a: &Args| {
-        let read = joined(thread.take_if(|thread| thread.is_finished())?);
+        let read = thread.take_if(|thread| thread.is_finished())?.joined();
         Some(read.map_err(|e| a.about("file", e)))
     };
     Ok(later(a, look, move |_, a, trace| {

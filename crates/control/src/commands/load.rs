@@ -14,6 +14,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use drivers::{Patience, Waiter};
 use model::origin::Origin;
 use model::store::Counts;
 use net::ip::IpPrefix;
@@ -146,8 +147,8 @@ fn number<T: FromStr + PartialOrd + Display>(word: &str, range: RangeInclusive<T
 }
 
 /// Reads the file to its end, to a line that is too long, or until the receiver is dropped.
-fn read(path: &Path, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
-    let (size, mut file) = match files::open(path) {
+fn read(path: &Path, patience: &Patience, via: &[Branch], to: &SyncSender<io::Result<Batch>>) {
+    let (size, mut file) = match files::open(path, patience) {
         Ok(file) => (file.size, BufReader::new(file)),
         Err(e) => return drop(to.send(Err(e))),
     };
@@ -193,14 +194,17 @@ fn load(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     let (via, _) = branches(a)?;
     let (send, batches) = sync_channel(BATCHES);
     let from = path.clone();
-    let work = move || read(&from, &via, &send);
+    let waiter = Waiter(Patience::without_end());
+    let patience = waiter.0.clone();
+    let work = move || read(&from, &patience, &via, &send);
     thread::Builder::new().name("volley_routes".into()).spawn(work).map_err(|e| failed(&e))?;
     let load = Load {
         args: a.clone(),
         file: path.display().to_string(),
         table: table(a, "table"),
         strict: a.has("strict") || a.has("--strict"),
-        batches,
+        batches: Some(batches),
+        waiter,
         lines: VecDeque::new(),
         read: (0, 0),
         ended: false,
@@ -223,7 +227,9 @@ struct Load {
     /// The VRF of lines without one.
     table: u32,
     strict: bool,
-    batches: Receiver<io::Result<Batch>>,
+    /// `None` if no more lines are needed.
+    batches: Option<Receiver<io::Result<Batch>>>,
+    waiter: Waiter,
     lines: VecDeque<Line>,
     /// Bytes read so far, and the size of the file; both are 0 until the first batch arrives.
     read: (u64, u64),
@@ -288,6 +294,9 @@ impl Load {
     /// Adds the route of the next line or, after a failure, rolls back one route. Returns true if nothing is left to do now.
     fn one(&mut self, c: &mut Context, out: &mut String) -> bool {
         if self.failed.is_some() {
+            // The rest of the file is not needed.
+            self.waiter.0.end();
+            self.batches = None;
             let Some((key, edit)) = self.before.as_mut().and_then(BTreeMap::pop_last) else { return true };
             if let Err(e) = c.change(vec![Change { key, value: edit.old }]) {
                 tracing::error!("a route that was loaded from {} cannot be rolled back: {e}", self.file);
@@ -315,7 +324,8 @@ impl Load {
 
     /// Takes the next batch of lines, if there is one.
     fn fetch(&mut self) {
-        match self.batches.try_recv() {
+        let Some(batches) = &self.batches else { return };
+        match batches.try_recv() {
             Ok(Ok(batch)) => {
                 self.lines.extend(batch.lines);
                 self.read = batch.read;
@@ -401,6 +411,8 @@ impl Job<Context> for Load {
 
 impl Unfinished for Load {
     fn cut_off(&mut self) -> bool {
+        self.waiter.0.end();
+        self.batches = None;
         if !self.strict {
             tracing::info!(
                 event = "config",

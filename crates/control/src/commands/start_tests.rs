@@ -40,7 +40,7 @@ fn a_start_does_not_depend_on_capture_files() {
             cli.context.system.absence = Absence::Missing;
             if by_file {
                 let catalog = cli.context.system.abilities.catalog.clone();
-                let reading = Reading::begin(path.clone(), catalog).unwrap();
+                let reading = Reading::begin(path.clone(), drivers::Patience::for_ever(), catalog).unwrap();
                 let terms = Terms { quiet: true, ..Terms::default() };
                 let work = cli.context.apply_read(reading, terms).map_err(|e| e.to_string()).unwrap();
                 finish(&mut cli, work);

@@ -47,6 +47,10 @@ impl Described for Pipe {
 impl<W: Host> Backing<W> for Pipe {
     const DEVICE: bool = false;
 
+    fn is_bare(&self) -> bool {
+        true
+    }
+
     fn validate(
         &self,
         _: &str,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use buf::Pool;
+use drivers::Patience;
 use graph::Builder;
 use infra::cpu::Schedule;
 use infra::mem::{PageSize, Room};
@@ -174,7 +175,7 @@ impl Files {
         let keeper = startup.unix.state_dir.as_deref().map(|state| Keeper::begin(state, catalog.clone()));
         let long = startup.unix.startup_config.clone();
         let long = long.filter(|file| Format::of(file) != Format::Commands);
-        let begun = long.map(|file| Reading::begin(file, catalog.clone())).transpose();
+        let begun = long.map(|file| Reading::begin(file, Patience::for_ever(), catalog.clone())).transpose();
         Ok(Files { keeper, asked, configuration: begun.map_err(failed)? })
     }
 }

@@ -7,15 +7,15 @@
 mod replace;
 
 use std::fs::{File, Permissions};
-use std::io::{self, Cursor, Read, Take};
+use std::io::{self, Read, Take};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use drivers::target::{Target, exposed, is_of_ours, is_ours_alone, kind};
-use drivers::{Patience, Progress};
+use drivers::{Patience, Progress, Stream};
 use infra::mem::Room;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
@@ -30,8 +30,8 @@ const LARGE: u64 = 2 << 20;
 /// Bytes of memory for each byte of a configuration file. 2.4 were measured.
 const PER_BYTE: u64 = 3;
 
-/// Maximum number of files that are open or being opened at the same time. A file system that hangs blocks the threads that use it, even
-/// after their clients are gone.
+/// Maximum number of files to write, and of network namespaces, that are being opened at the same time. A file system that hangs blocks the
+/// threads that use it, even after their clients are gone.
 const MOST_OPEN: usize = 64;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -44,7 +44,7 @@ impl Place {
         match count.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
             Ok(_) => Ok(Place(count)),
             Err(_) => Err(io::Error::other(format!(
-                "{MOST_OPEN} files of clients are open, the maximum: try again later, or check if a file system hangs"
+                "{MOST_OPEN} files are being opened for clients, the maximum: try again later, or check if a file system hangs"
             ))),
         }
     }
@@ -69,10 +69,7 @@ pub fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io
     result.recv().map_err(|_| io::Error::other(DIED))
 }
 
-/// Longest time without progress while a file is read.
-const QUIET: Duration = Duration::from_secs(5);
-
-/// Reads a file by `read`, on a thread as in [`apart`]. Waits while there is `patience`, and at most for 5 s without progress. To be called on
+/// Reads a file by `read`, on a thread as in [`apart`]. Waits while there is `patience`. To be called on
 /// a thread that may block.
 ///
 /// # Errors
@@ -83,7 +80,7 @@ pub fn read_by<T: Send + 'static>(
     patience: &Patience,
     read: impl FnOnce(&Path, &Progress) -> T + Send + 'static,
 ) -> io::Result<T> {
-    drivers::read_apart(path, QUIET, patience, read)
+    drivers::read_apart(path, patience, read)
 }
 
 /// Opens a file with `open` on a separate thread, and waits for the result. To be called on a thread that may block.
@@ -119,68 +116,31 @@ pub fn may_be_made(path: &Path) -> io::Result<()> {
     })?
 }
 
-/// Bytes of one read.
-const CHUNK: usize = 256 << 10;
-/// Number of chunks that the thread reads before they are needed.
-const AHEAD: usize = 2;
-
 /// An ordinary file that is being read.
 #[derive(Debug)]
 pub struct Reader {
     /// Size of the file in bytes.
     pub size: u64,
-    chunks: Receiver<io::Result<Vec<u8>>>,
-    /// The current chunk.
-    chunk: Cursor<Vec<u8>>,
+    file: Stream,
 }
 
 impl Read for Reader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        loop {
-            match self.chunk.read(to)? {
-                0 if !to.is_empty() => match self.chunks.recv() {
-                    Ok(chunk) => self.chunk = Cursor::new(chunk?),
-                    Err(_) => return Ok(0),
-                },
-                n => return Ok(n),
-            }
-        }
+        self.file.read(to)
     }
 }
 
-/// Opens an ordinary file of at most [`LARGEST`] bytes for reading. To be called on a thread that may block, because
-/// the file system may hang.
+/// Opens an ordinary file of at most [`LARGEST`] bytes for reading. Opening and reading it waits as in [`read_by`]. To be called on a thread
+/// that may block.
 ///
 /// # Errors
-/// If the file does not exist, is not ordinary or too large, the system refuses, or too many files are open.
-pub fn open(path: &Path) -> io::Result<Reader> {
-    let place = Place::take(&OPEN)?;
-    let (to_reader, chunks) = sync_channel(AHEAD);
-    let (to_us, opened) = sync_channel(1);
-    let path = path.to_owned();
-    drivers::spawn_apart("volley_files", move || {
-        // The file counts as open until this thread closes it.
-        let _place = place;
-        let (size, mut file) = match find(&path) {
-            Ok(found) => found,
-            Err(e) => return drop(to_us.send(Err(e))),
-        };
-        let _ = to_us.send(Ok(size));
-        loop {
-            let mut chunk = Vec::with_capacity(CHUNK);
-            let read = file.by_ref().take(CHUNK as u64).read_to_end(&mut chunk).map(|_| chunk);
-            let ends = read.as_ref().map_or(true, Vec::is_empty);
-            if to_reader.send(read).is_err() || ends {
-                return;
-            }
-        }
-    })?;
-    let size = opened.recv().map_err(|_| io::Error::other(DIED))??;
-    Ok(Reader { size, chunks, chunk: Cursor::default() })
+/// If the file does not exist, is not ordinary or too large, the system refuses, the time is over, or too many files are being read.
+pub fn open(path: &Path, patience: &Patience) -> io::Result<Reader> {
+    let (size, file) = drivers::stream_apart(path, patience, find)?;
+    Ok(Reader { size, file })
 }
 
-/// Finds and opens an ordinary file. Returns its size in bytes, and the open file. The caller must also read the file on the thread that
-/// calls this.
+/// Finds and opens an ordinary file. Returns its size in bytes, and the open file, for reading on the calling thread.
 fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
     let found = drivers::find_ordinary(path)?;
     let size = found.about.len();
@@ -269,27 +229,34 @@ pub fn must_have_memory_for(length: u64) -> io::Result<()> {
 ///
 /// # Errors
 /// As [`open`]; or if there is not enough free memory, or the file is not text in UTF-8.
-pub fn read(path: &Path) -> io::Result<String> {
-    let (mut file, mut text) = (open(path)?, String::new());
+pub fn read(path: &Path, patience: &Patience) -> io::Result<String> {
+    let (mut file, mut text) = (open(path, patience)?, String::new());
     must_have_memory_for(file.size)?;
     file.read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// True if `one` and `other` are names of the same file. If one of the names cannot be resolved, compares the names themselves. A separate
-/// thread uses the file system, as in [`open`].
-pub fn same(one: &Path, other: &Path) -> bool {
-    let names = [one.to_owned(), other.to_owned()];
-    let asked = apart(move || match names.each_ref().map(|name| name.canonicalize()) {
+/// True if `one` and `other` are names of the same file. If one of the names cannot be resolved, compares the names themselves. Waits as
+/// [`read_by`] does for the file system of `other`. To be called on a thread that may block.
+///
+/// # Errors
+/// As [`read_by`].
+pub fn same(one: &Path, other: &Path, patience: &Patience) -> io::Result<bool> {
+    let name = one.to_owned();
+    let resolve = move |other: &Path, _: &Progress| match [&*name, other].map(Path::canonicalize) {
         [Ok(one), Ok(other)] => Some(one == other),
         _ => None,
-    });
-    asked.ok().flatten().unwrap_or(one == other)
+    };
+    Ok(read_by(other, patience, resolve)?.unwrap_or(one == other))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn all(path: &Path) -> io::Result<String> {
+        read(path, &Patience::without_end())
+    }
 
     #[test]
     fn only_ordinary_files_are_opened() {
@@ -304,7 +271,7 @@ mod tests {
             Path::new("/proc/version"),
         ] {
             assert_eq!(
-                read(other).unwrap_err().to_string(),
+                all(other).unwrap_err().to_string(),
                 "it is not an ordinary file",
                 "{}",
                 other.display()
@@ -312,18 +279,16 @@ mod tests {
         }
         std::fs::remove_file(&path).unwrap();
         File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
-        assert_eq!(read(&path).unwrap_err().to_string(), "it is larger than 512 MiB");
+        assert_eq!(all(&path).unwrap_err().to_string(), "it is larger than 512 MiB");
         std::fs::write(&path, "text").unwrap();
-        assert_eq!(read(&path).unwrap(), "text");
+        assert_eq!(all(&path).unwrap(), "text");
     }
 
     #[test]
     fn number_of_open_files_is_limited() {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let places: Vec<Place> = (0..MOST_OPEN).map(|_| Place::take(&COUNT).unwrap()).collect();
-        assert!(
-            Place::take(&COUNT).is_err_and(|e| e.to_string().starts_with("64 files of clients are open"))
-        );
+        assert!(Place::take(&COUNT).is_err_and(|e| e.to_string().starts_with("64 files are being opened")));
         drop(places);
         assert!(Place::take(&COUNT).is_ok());
     }

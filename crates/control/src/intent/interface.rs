@@ -172,6 +172,12 @@ impl Object<System> for Interface {
             let why = format!("{parent} cannot have sub-interfaces: it is not a device");
             return refuse_as(Reason::Unfit, why);
         }
+        if over.spec.backed().is_some_and(|backed| backed.is_bare()) {
+            let why = format!(
+                "{parent} cannot have sub-interfaces: the packets on its link have no Ethernet headers"
+            );
+            return refuse_as(Reason::Unfit, why);
+        }
         if let Some(vid) = takes.vlans().find(|vid| !VLANS.contains(vid)) {
             return refuse_as(Reason::Value, format!("invalid VLAN {vid}: expected 1 to 4094"));
         }
@@ -295,7 +301,8 @@ impl Object<System> for Interface {
             Spec::Sub { takes, .. } => takes.tags(),
             _ => None,
         };
-        to(Port { mute: self.mute(name), receives, is_device, tags }.fact(name));
+        let is_bare = self.spec.backed().is_some_and(|backed| backed.is_bare());
+        to(Port { mute: self.mute(name), receives, is_device, is_bare, tags }.fact(name));
         let routes = [(self.ip6, Routes::Ip6), (self.proxy, Routes::Proxy)];
         routes.into_iter().filter(|(is_on, _)| *is_on).for_each(|(_, routes)| to(routes.fact(name)));
         match &self.spec {

@@ -14,5 +14,6 @@ pub(crate) mod offload;
 pub(crate) mod passing;
 pub(crate) mod scratch;
 pub(crate) mod slow;
+pub(crate) mod stream;
 pub(crate) mod sys;
 pub mod target;

@@ -15,18 +15,19 @@ use super::passing;
 
 /// Time limit for a file system's answer, for callers that make other threads wait.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
-/// Maximum number of calls of [`open`] and [`read`] that have timed out and still wait for a file system. At this number, further calls
+/// Maximum number of uses of files that have timed out and still wait for a file system. At this number, further calls
 /// fail at once.
-const MOST_HANGING: usize = 64;
-/// Maximum number of calls of [`read`] at the same time, including those that nobody waits for any more. A file system may answer, but
-/// slowly, and each call has a thread and memory.
+pub(super) const MOST_HANGING: usize = 64;
+/// Maximum number of files that are read at the same time, including those that nobody waits for any more. A file system may answer, but
+/// slowly, and each has a thread and memory.
 const MOST_READING: usize = 64;
 static READING: AtomicUsize = AtomicUsize::new(0);
 /// Calls that nobody waits for any more.
 static HANGING: Mutex<Vec<Late>> = Mutex::new(Vec::new());
 
-/// A call that nobody waits for any more.
-struct Late {
+/// A call that nobody waits for any more, once it has [`left`](Late::left).
+#[derive(Clone, Debug)]
+pub(super) struct Late {
     path: PathBuf,
     /// Valid while the thread still waits for the file system.
     waits: Weak<()>,
@@ -39,17 +40,26 @@ impl Late {
     fn hangs(&self) -> bool {
         self.since.is_none_or(|since| since.elapsed() >= SILENCE)
     }
+
+    /// Notes that nobody waits for the call any more. `since` is the time of its last progress if it does not hang yet. Until the call has
+    /// ended or made progress, further calls for the same path fail.
+    pub(super) fn left(&self, since: Option<Instant>) {
+        if self.waits.strong_count() > 0 {
+            let left = Late { since, ..self.clone() };
+            HANGING.lock().unwrap_or_else(|e| e.into_inner()).push(left);
+        }
+    }
 }
 
 /// A call that uses a file, and may wait for its file system. The thread keeps it until the file system has answered.
-struct Call(Arc<()>);
+pub(super) struct Call(Arc<()>);
 
 impl Call {
     /// Begins a call.
     ///
     /// # Errors
     /// If an earlier call for this file still waits, or `most` calls for other files.
-    fn begin(path: &Path, most: usize) -> io::Result<Call> {
+    pub(super) fn begin(path: &Path, most: usize) -> io::Result<Call> {
         let mut hanging = HANGING.lock().unwrap_or_else(|e| e.into_inner());
         hanging.retain(|late| late.waits.strong_count() > 0);
         if hanging.iter().any(|late| late.path == path && late.hangs()) {
@@ -62,22 +72,17 @@ impl Call {
         Ok(Call(Arc::new(())))
     }
 
-    /// Returns a function to call when nobody waits for this call any more, with the time of its last progress if it does not hang yet. Until
-    /// this call has ended or made progress, further calls for the same path fail.
-    fn late(&self, path: &Path) -> impl FnOnce(Option<Instant>) -> io::Error + use<> {
-        let (path, waits) = (path.to_owned(), Arc::downgrade(&self.0));
-        move |since| {
-            HANGING.lock().unwrap_or_else(|e| e.into_inner()).push(Late { path, waits, since });
-            silent()
-        }
+    /// Returns the record of this call for the time when nobody waits for it any more.
+    pub(super) fn late(&self, path: &Path) -> Late {
+        Late { path: path.to_owned(), waits: Arc::downgrade(&self.0), since: None }
     }
 }
 
 /// The permission to read one file, out of [`MOST_READING`].
-struct Place;
+pub(super) struct Place;
 
 impl Place {
-    fn take() -> io::Result<Place> {
+    pub(super) fn take() -> io::Result<Place> {
         let take = |reading: usize| (reading < MOST_READING).then_some(reading + 1);
         match READING.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
             Ok(_) => Ok(Place),
@@ -94,7 +99,7 @@ impl Drop for Place {
     }
 }
 
-/// The progress of a [`read`].
+/// The progress of a call of [`read`].
 #[derive(Debug, Default)]
 pub struct Progress {
     pieces: AtomicU64,
@@ -112,18 +117,20 @@ impl Progress {
     }
 }
 
-/// The time that a caller has for a [`read`], or for several. All clones share it.
+/// The time that a caller has for reading a file, or several. All clones share it.
 #[derive(Clone, Debug)]
 pub struct Patience {
     /// The time at which it ends; `None` if it has no end.
     until: Option<Instant>,
+    /// Longest time without progress.
+    pub(super) quiet: Duration,
     ended: Arc<AtomicBool>,
 }
 
 impl Patience {
-    /// Returns the patience to wait for this time from now.
+    /// Returns the patience to wait for this time from now, and at most for [`QUIET`] without progress.
     pub fn of(time: Duration) -> Patience {
-        Patience { until: Instant::now().checked_add(time), ended: Arc::default() }
+        Patience { until: Instant::now().checked_add(time), quiet: QUIET, ended: Arc::default() }
     }
 
     /// Returns the patience to wait while there is progress.
@@ -131,7 +138,12 @@ impl Patience {
         Patience::of(Duration::MAX)
     }
 
-    /// Ends it now: a read fails within [`LOOK`].
+    /// Returns the patience to wait until the file system answers, however long that takes: for the start, which a signal can end.
+    pub fn for_ever() -> Patience {
+        Patience { quiet: Duration::MAX, ..Patience::without_end() }
+    }
+
+    /// Ends it now: a reading fails within [`LOOK`], or with its current piece.
     pub fn end(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
@@ -152,17 +164,24 @@ impl Drop for Waiter {
     }
 }
 
-/// Interval at which a [`read`] looks at its progress.
-const LOOK: Duration = Duration::from_millis(100);
+/// Longest time without progress while a file is read.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Interval at which those who wait for a file look at its progress, and at their patience.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
 
 /// Time without progress after which a file that nobody waits for any more counts as hanging. If there was progress, the reading ends soon.
 const SILENCE: Duration = Duration::from_secs(1);
 
-fn silent() -> io::Error {
+pub(super) fn silent() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "the file system does not answer")
 }
 
-fn died() -> io::Error {
+pub(super) fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the file was not read in time")
+}
+
+pub(super) fn died() -> io::Error {
     io::Error::other("internal error: the thread that uses the file system died")
 }
 
@@ -177,7 +196,7 @@ pub fn open(
     open: impl FnOnce(&Path) -> io::Result<File> + Send + 'static,
 ) -> io::Result<File> {
     let call = Call::begin(path, MOST_HANGING)?;
-    let late = call.late(path);
+    let left = call.late(path);
     let [ours, theirs] = passing::pair()?;
     let (to_us, opened) = sync_channel(1);
     let name = path.to_owned();
@@ -193,7 +212,10 @@ pub fn open(
     run(&Crew::default(), "volley_files", 2 << 20, &[theirs.as_fd()], work)?;
     match opened.recv_timeout(patience) {
         Ok(done) => done?,
-        Err(RecvTimeoutError::Timeout) => return Err(late(None)),
+        Err(RecvTimeoutError::Timeout) => {
+            left.left(None);
+            return Err(silent());
+        }
         Err(RecvTimeoutError::Disconnected) => return Err(died()),
     }
     let mut piece = passing::receive(ours.as_fd(), &mut [0], false)?;
@@ -204,21 +226,19 @@ pub fn open(
         .ok_or_else(|| io::Error::other("no file descriptor is free: raise LimitNOFILE of the service"))
 }
 
-/// Reads a file by `read`, on a thread without other files. Waits while there is `patience`, and at most for `quiet` without progress. After
-/// a timeout, `read` should end at its next progress; until it has ended, further reads and opens of this path fail.
+/// Reads a file by `read`, on a thread without other files. Waits while there is `patience`. After a timeout, `read` should end at its next progress; until it has ended, further reads and opens of this path fail.
 ///
 /// # Errors
 /// If the time is over, 32 earlier calls wait for an answer, 64 files are being read, or the thread cannot be created or panics.
 pub fn read<T: Send + 'static>(
     path: &Path,
-    quiet: Duration,
     patience: &Patience,
     read: impl FnOnce(&Path, &Progress) -> T + Send + 'static,
 ) -> io::Result<T> {
     // Half of the calls, so that others can still open files if many captures are on a file system that hangs.
     let call = Call::begin(path, MOST_HANGING / 2)?;
     let place = Place::take()?;
-    let (late, name) = (call.late(path), path.to_owned());
+    let (left, name) = (call.late(path), path.to_owned());
     let progress = Arc::new(Progress::default());
     let (to_us, result) = sync_channel(1);
     let noted = progress.clone();
@@ -238,12 +258,11 @@ pub fn read<T: Send + 'static>(
         if now != pieces {
             (pieces, since) = (now, Instant::now());
         }
-        let hangs = since.elapsed() >= quiet;
+        let hangs = since.elapsed() >= patience.quiet;
         if hangs || patience.is_over() {
             progress.given_up.store(true, Ordering::Relaxed);
-            let silent = late((!hangs).then_some(since));
-            let slow = || io::Error::new(io::ErrorKind::TimedOut, "the file was not read in time");
-            return Err(if hangs { silent } else { slow() });
+            left.left((!hangs).then_some(since));
+            return Err(if hangs { silent() } else { late() });
         }
     }
 }
@@ -259,7 +278,7 @@ mod tests {
         let end = Instant::now() + Duration::from_secs(20);
         while !done() {
             assert!(Instant::now() < end);
-            thread::yield_now();
+            thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -289,9 +308,8 @@ mod tests {
 
     #[test]
     fn a_read_that_nobody_waits_for_hangs_only_without_progress() {
-        let quiet = Duration::from_secs(60);
         let late = |path: &Path, patience: &Patience| {
-            read(path, quiet, patience, |_, _: &Progress| ()).err().map(|e| e.to_string())
+            read(path, patience, |_, _: &Progress| ()).err().map(|e| e.to_string())
         };
         let over = || {
             let patience = Patience::without_end();
@@ -300,13 +318,13 @@ mod tests {
         };
         // It makes progress, and ends when it notices.
         let path = Path::new("/nowhere/slow");
-        let slow = read(path, quiet, &over(), |_, progress| while progress.advance().is_ok() {});
+        let slow = read(path, &over(), |_, progress| while progress.advance().is_ok() {});
         assert_eq!(slow.unwrap_err().to_string(), "the file was not read in time");
         assert_eq!(late(path, &Patience::without_end()), None);
         // It makes none.
         let path = Path::new("/nowhere/mute");
         let (tell, told) = channel::<()>();
-        let mute = read(path, quiet, &over(), move |_, _| told.recv().is_ok());
+        let mute = read(path, &over(), move |_, _| told.recv().is_ok());
         assert_eq!(mute.unwrap_err().to_string(), "the file was not read in time");
         until(|| late(path, &Patience::without_end()).is_some_and(|why| why.contains("does not answer")));
         drop(tell);

@@ -56,6 +56,9 @@ impl<W: Host, const PATCH: bool> Object<W> for Connection<PATCH> {
         if let Some((name, _)) = ports.iter().find(|(_, port)| PATCH && !port.is_device) {
             return refuse_as(Reason::Unfit, format!("{name} is not a device: a patch is between devices"));
         }
+        if ports[1].1.is_bare {
+            return refuse_as(Reason::Unfit, format!("{to} sends no Ethernet frames"));
+        }
         if from == to {
             return refuse_as(Reason::Unfit, format!("{from} cannot be connected with itself"));
         }

@@ -87,6 +87,19 @@ fn an_impossible_cross_connect_is_refused() {
     }
     let told = cli.apply("interfaces: { pg0: {} }\ncross-connects: { pg0: pg0 }\n").unwrap_err();
     assert!(told.contains("pg0 cannot be connected with itself"), "{told}");
+    let path = std::env::temp_dir().join(format!("volley-l2-{}.yaml", std::process::id()));
+    // The packets on the link of pg2 have no Ethernet headers. A dry run says so, too.
+    for (connection, why) in
+        [("pg1: pg2", "pg2 sends no Ethernet frames"), ("pg2: pg1", "pg2 receives no Ethernet frames")]
+    {
+        let file = format!(
+            "interfaces: {{ pg1: {{}}, pg2: {{ packet-generator: {{ mode: ip4 }} }} }}\ncross-connects: {{ {connection} }}\n"
+        );
+        std::fs::write(&path, file).unwrap();
+        let told = cli.run(&format!("config apply {} dry-run", path.display())).unwrap_err().to_string();
+        assert!(told.contains(why), "{told}");
+    }
+    std::fs::remove_file(&path).unwrap();
     assert!(!cli.ok("show config").contains("xconnect"));
     // A sub-interface that only receives can be the source.
     cli.ok("set interface l2 xconnect pg1.9 pg0");

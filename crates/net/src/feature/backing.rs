@@ -86,6 +86,12 @@ pub trait Backing<W: World>: Any + Clone + Debug + PartialEq + Send + Sync {
         Ok(())
     }
 
+    /// True if the packets on its link have no Ethernet headers. The open device, or the kind of the feature's interface, says the same: it
+    /// is point-to-point.
+    fn is_bare(&self) -> bool {
+        false
+    }
+
     /// True if [`find`](Self::find) or [`prepare`](Self::prepare) has work to do.
     fn is_slow(&self) -> bool {
         false
@@ -174,6 +180,8 @@ pub trait AnyBacking<W: World>: Any + Debug + Send + Sync {
         view: &View<'_, W>,
         abilities: &W::Abilities,
     ) -> Result<(), Refused>;
+    /// As [`Backing::is_bare`].
+    fn is_bare(&self) -> bool;
     /// As [`Backing::is_slow`].
     fn is_slow(&self) -> bool;
     /// As [`Backing::find`].
@@ -231,6 +239,10 @@ impl<W: World, T: Backing<W>> AnyBacking<W> for T {
         abilities: &W::Abilities,
     ) -> Result<(), Refused> {
         Backing::validate(self, name, mtu, view, abilities)
+    }
+
+    fn is_bare(&self) -> bool {
+        Backing::is_bare(self)
     }
 
     fn is_slow(&self) -> bool {

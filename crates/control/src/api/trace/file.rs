@@ -10,6 +10,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use drivers::Patience;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use vapi::given;
@@ -115,12 +116,12 @@ fn unpack(from: &mut &[u8]) -> Option<u64> {
 ///
 /// # Errors
 /// If the file cannot be read, is too large, or is no trace. The error quotes no part of the file, because it may be any file of this host.
-pub(crate) fn read(path: &Path, is_json: bool, known: &Known) -> Result<Trace, String> {
+pub(crate) fn read(path: &Path, patience: &Patience, is_json: bool, known: &Known) -> Result<Trace, String> {
     if is_json {
-        let text = files::read(path).map_err(|e| e.to_string())?;
+        let text = files::read(path, patience).map_err(|e| e.to_string())?;
         return from_json(&text, known);
     }
-    let mut file = files::open(path).map_err(|e| e.to_string())?;
+    let mut file = files::open(path, patience).map_err(|e| e.to_string())?;
     if file.size > LARGEST {
         return Err(format!("it is larger than {} MiB", LARGEST >> 20));
     }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use drivers::Patience;
 use model::origin::Origin;
 use vapi::table::{Runs, Serve};
 use vapi::wire::{Field as _, Line, Reader};
@@ -15,7 +16,7 @@ use vapi::{Caller, Code};
 use super::file::{self, Trace, Unknown};
 use super::{Known, Traced};
 use crate::api::change;
-use crate::app::{Attended, Context, Go, LOOK, SLICE, Thread, Transition, joined, on_a_thread};
+use crate::app::{Attended, Context, FileThread, Go, LOOK, SLICE, Transition};
 use crate::cli::{Answer, Args, Call, CliError, Job, Registry, Step};
 
 /// Maximum depth of nested replays: a replayed command may replay a file itself.
@@ -24,15 +25,18 @@ const DEEPEST: u8 = 8;
 const NO_CLIENT: u64 = u64::MAX;
 
 /// A thread that reads a trace.
-pub(crate) type Reading = Thread<Trace, CliError>;
+pub(crate) type Reading = FileThread<Trace, CliError>;
 
 /// Reads a trace on another thread.
 ///
 /// # Errors
 /// If the thread cannot be started.
 pub(crate) fn reading(path: PathBuf, is_json: bool, known: Arc<Known>) -> Result<Reading, CliError> {
-    let read = move || file::read(&path, is_json, &known).map_err(CliError::new);
-    Ok(on_a_thread(read)?)
+    let read = move |patience: &Patience| {
+        let read = file::read(&path, patience, is_json, &known);
+        read.map_err(|e| CliError::new(format!("{}: {e}", path.display())))
+    };
+    Ok(FileThread::begin(read)?)
 }
 
 /// A command that replays a trace.
@@ -106,7 +110,7 @@ impl Replay {
         if !reading.is_finished() {
             return Some(Step::After(LOOK));
         }
-        let read = joined(self.reading.take()?).and_then(|trace: Trace| {
+        let read = self.reading.take()?.joined().and_then(|trace: Trace| {
             let messages = part(trace.messages, self.range).map_err(CliError::new)?;
             Ok((messages, trace.wrapped))
         });

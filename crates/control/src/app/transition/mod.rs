@@ -13,10 +13,11 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use drivers::Patience;
 use model::origin::{FrontEnd, Origin};
 
 use super::work::{Go, LOOK, Report, SLICE, Turn, Work};
-use super::{Context, Failure, Thread, joined, warnings};
+use super::{Context, Failure, FileThread, joined, warnings};
 use crate::intent::{Change, Key, Making, Note, Plan, Refused, Snapshot};
 use crate::system::{Absence, Interruption};
 use plan::{Goal, Planned, Planning, plan};
@@ -74,7 +75,7 @@ pub(crate) enum Removal {
 type Then = Box<dyn FnOnce(&mut Context) -> Result<(), Failure>>;
 
 enum Stage {
-    Reading(Thread<Read>),
+    Reading(FileThread<Read>),
     /// Waits until other long changes have ended.
     Waiting(Goal),
     Planning(Turn, Planning),
@@ -104,7 +105,8 @@ impl Context {
     /// # Errors
     /// If the thread to read the file cannot be started.
     pub fn apply(&self, file: PathBuf, terms: Terms) -> Result<Transition, Failure> {
-        self.apply_read(Reading::begin(file, self.system.abilities.catalog.clone())?, terms)
+        let catalog = self.system.abilities.catalog.clone();
+        self.apply_read(Reading::begin(file, Patience::without_end(), catalog)?, terms)
     }
 
     /// Like [`apply`](Context::apply), for a file that is already being read.
@@ -225,7 +227,7 @@ impl Transition {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Reading(reader) if !reader.is_finished() => Ok((Stage::Reading(reader), LOOK)),
             Stage::Reading(reader) => {
-                let (wanted, terms) = joined(reader)?.settled(c.store.tree(), reports)?;
+                let (wanted, terms) = reader.joined()?.settled(c.store.tree(), reports)?;
                 now(Stage::Waiting(Goal::File(wanted.into(), terms)))
             }
             Stage::Waiting(Goal::Back { to, .. }) if self.unasked && !c.goes_back_to(to) => now(Stage::Over),

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::app::{Context, Failure, Report, Terms, Thread, Transition, joined, on_a_thread};
+use drivers::Patience;
+
+use crate::app::{Context, Failure, FileThread, Report, Terms, Transition};
 use crate::config::{self, Doubt, Wanted};
 use crate::files;
 use crate::intent::Tree;
@@ -14,20 +16,21 @@ use crate::system::{Abilities, Catalog};
 pub struct Reading {
     /// Its file; `None` if a client has sent it.
     file: Option<PathBuf>,
-    thread: Thread<Wanted>,
+    thread: FileThread<Wanted>,
 }
 
 /// The name of a document that a client has sent, for messages.
 const SENT: &str = "the document";
 
 impl Reading {
-    /// Begins to read a file.
+    /// Begins to read a file with this patience.
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn begin(path: PathBuf, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
+    pub fn begin(path: PathBuf, patience: Patience, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
         let file = path.clone();
-        Ok(Reading { file: Some(path), thread: on_a_thread(move || load(&file, &catalog))? })
+        let thread = FileThread::with(patience, move |patience| load(&file, patience, &catalog))?;
+        Ok(Reading { file: Some(path), thread })
     }
 
     /// Begins to read a document that a client has sent.
@@ -35,7 +38,7 @@ impl Reading {
     /// # Errors
     /// If the thread cannot be started.
     fn of(document: impl AsRef<[u8]> + Send + 'static, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
-        let read = move || {
+        let read = move |_: &Patience| {
             let bytes = document.as_ref();
             files::must_have_memory_for(bytes.len() as u64)
                 .map_err(|e| Failure::from(format!("{SENT} is too large: {e}")))?;
@@ -43,7 +46,7 @@ impl Reading {
                 .map_err(|e| Failure::from(format!("{SENT} is not UTF-8 text: byte {}", e.valid_up_to())))?;
             Ok(config::read(text, SENT, &catalog))
         };
-        Ok(Reading { file: None, thread: on_a_thread(read)? })
+        Ok(Reading { file: None, thread: FileThread::begin(read)? })
     }
 
     /// Checks the file on another thread, once it has been read. `start` is the file that the router starts from.
@@ -55,11 +58,14 @@ impl Reading {
         terms: Terms,
         abilities: Arc<Abilities>,
         start: Option<PathBuf>,
-    ) -> Result<Thread<Read>, Failure> {
+    ) -> Result<FileThread<Read>, Failure> {
         let Reading { file, thread } = self;
-        on_a_thread(move || {
-            let mut wanted = joined(thread)?;
-            let start = start.zip(file).is_some_and(|(start, file)| files::same(&start, &file));
+        thread.then(move |mut wanted, patience| {
+            let start = match start.zip(file) {
+                Some((start, file)) => files::same(&start, &file, patience)
+                    .map_err(|e| Failure::from(format!("{}: {e}", file.display())))?,
+                None => false,
+            };
             let doubts = wanted.take_doubts();
             let faults = wanted.faults(&abilities);
             Ok(Read { wanted, terms: Terms { start, ..terms }, faults, doubts })
@@ -86,9 +92,9 @@ impl Context {
 ///
 /// # Errors
 /// If the file cannot be read, or is not a configuration.
-fn load(path: &Path, catalog: &Catalog) -> Result<Wanted, Failure> {
+fn load(path: &Path, patience: &Patience, catalog: &Catalog) -> Result<Wanted, Failure> {
     let file = path.display();
-    let text = files::read(path).map_err(|e| format!("{file}: {e}"))?;
+    let text = files::read(path, patience).map_err(|e| format!("{file}: {e}"))?;
     let wanted = config::read(&text, &file.to_string(), catalog);
     if wanted.is_foreign() {
         return Err(Failure::from(format!(

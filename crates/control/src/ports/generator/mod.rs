@@ -125,6 +125,10 @@ fn schema() -> &'static Schema<Generator> {
 impl Backing<System> for Generator {
     const DEVICE: bool = true;
 
+    fn is_bare(&self) -> bool {
+        self.mode.ip().is_some()
+    }
+
     fn open(&self, name: &str, _: Prepared, system: &mut System) -> Result<Opened, Unopened> {
         let [high, low] = number_of::<u16>(name, PREFIX).unwrap_or_default().to_be_bytes();
         // Without offloads, so that recorded packets are those that would be on a link.
@@ -132,7 +136,7 @@ impl Backing<System> for Generator {
             mac: [2, 0xfe, 0, 0, high, low],
             caps: TxCaps::default(),
             queues: system.router.workers(),
-            bare: self.mode.ip().is_some(),
+            bare: Backing::is_bare(self),
             ..Default::default()
         };
         let (device, generator, sink) = pktgen::open(&config);

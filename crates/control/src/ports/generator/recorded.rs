@@ -12,15 +12,15 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use drivers::Progress;
 use drivers::pcap::{self, Recording};
 use drivers::pktgen::Stream;
 use drivers::target::Target;
-use drivers::{Patience, Progress, Waiter};
 use net::feature::Registrar;
 use wire::Mac;
 
 use super::{Generator, Generators};
-use crate::app::{Context, Output, joined, on_a_thread};
+use crate::app::{Context, FileThread, Output};
 use crate::cli::{Args, CliError, Job, Step};
 use crate::files;
 use crate::intent::Interface;
@@ -60,20 +60,18 @@ fn new(c: &mut Context, a: &Args) -> Result<Output, CliError> {
     c.system.router.state::<Generators>()?.of(&interface)?;
     let file: PathBuf = a.need("file")?;
     let header = header(c, &interface);
-    let patience = Patience::without_end();
-    let waiter = Waiter(patience.clone());
-    let reading = on_a_thread(move || {
+    let reading = FileThread::begin(move |patience| {
         let load = move |file: &Path, progress: &Progress| match header {
             None => pcap::load(file, progress),
             Some((version, header)) => pcap::load_ip(file, version, header, progress),
         };
-        let read = files::read_by(&file, &patience, move |file, progress| {
+        let read = files::read_by(&file, patience, move |file, progress| {
             load(file, progress).map_err(|e| e.to_string())
         });
         let read = read.unwrap_or_else(|e| Err(format!("cannot replay {}: {e}", file.display())));
         read.map_err(CliError::new)
     })?;
-    Ok(Output::job(Reading { args: a.clone(), thread: Some(reading), _waiter: waiter }))
+    Ok(Output::job(Reading { args: a.clone(), thread: Some(reading) }))
 }
 
 /// Returns the IP version and an Ethernet header, for packets of a file without Ethernet headers. The header has the interface's own
@@ -91,8 +89,7 @@ fn header(c: &Context, interface: &str) -> Option<(u8, [u8; 14])> {
 /// A command that waits until another thread has read a capture file, and then adds the stream.
 struct Reading {
     args: Args,
-    thread: Option<JoinHandle<Result<Recording, CliError>>>,
-    _waiter: Waiter,
+    thread: Option<FileThread<Recording, CliError>>,
 }
 
 impl Job<Context> for Reading {
@@ -100,7 +97,7 @@ impl Job<Context> for Reading {
         let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) else {
             return Step::After(LOOK);
         };
-        let read = joined(thread).map_err(|e| self.args.about("file", e));
+        let read = thread.joined().map_err(|e| self.args.about("file", e));
         match read.and_then(|recording| add(c, &self.args, recording)) {
             Ok(()) => Step::Done,
             Err(e) => Step::Failed(e),
