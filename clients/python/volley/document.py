@@ -131,6 +131,52 @@ Settings = TypedDict(
 """The section `settings`."""
 
 
+BridgeDomain = TypedDict(
+    "BridgeDomain",
+    {
+        # Send broadcast and multicast frames to all ports. Default: true.
+        "flood": bool,
+        # Send frames to known stations to their ports only. Without it, they are flooded like frames to
+        # unknown stations. Default: true.
+        "forward": bool,
+        # Learn the source addresses of received frames. Default: true.
+        "learn": bool,
+        # Maximum number of learned addresses. Values: 0 to 4294967295. Default: 1048576.
+        "learn-limit": int,
+        # Time after which a learned address that is not heard any more is forgotten. 0: never. Values: 0 to
+        # 255 minutes. Default: 0.
+        "mac-age": int,
+        # A name, for operators. Values: a text of at most 63 bytes. Default: "".
+        "tag": str,
+        # Send frames to unknown stations to all ports. Default: true.
+        "uu-flood": bool,
+    },
+    total=False,
+)
+"""An entry of the section `bridge-domains`."""
+
+
+BridgePort = TypedDict(
+    "BridgePort",
+    {
+        # The number of the bridge domain. Values: 1 to 16777215.
+        "bridge-domain": int,
+        # Flood received frames. Default: true.
+        "flood": bool,
+        # Send received frames to known stations to their ports only. Without it, they are flooded. Default:
+        # true.
+        "forward": bool,
+        # Learn the source addresses of frames that the port receives. Default: true.
+        "learn": bool,
+        # No frame goes from a port of a group to another port of the same group. 0: no group. Values: 0 to
+        # 255. Default: 0.
+        "split-horizon-group": int,
+    },
+    total=False,
+)
+"""An entry of the section `bridge-ports`."""
+
+
 InterfaceAfPacket = TypedDict(
     "InterfaceAfPacket",
     {
@@ -684,12 +730,18 @@ Tap = TypedDict(
 Config = TypedDict(
     "Config",
     {
+        # The section `bridge-domains`.
+        "bridge-domains": dict[str, BridgeDomain],
+        # The section `bridge-ports`.
+        "bridge-ports": dict[str, BridgePort],
         # The section `cross-connects`.
         "cross-connects": dict[str, str],
         # The section `interfaces`.
         "interfaces": dict[str, Interface],
         # The section `l2-patches`.
         "l2-patches": dict[str, str],
+        # The section `l2fib`.
+        "l2fib": dict[str, str],
         # The section `loopbacks`.
         "loopbacks": dict[str, Loopback],
         # The section `memif-sockets`.

@@ -1,7 +1,8 @@
-//! Cross-connects between two Linux hosts, also with other VLAN tags on each side.
+//! Cross-connects and bridge domains between Linux hosts, also with other VLAN tags on each side.
 
 use scenarios::{Iperf, Ping, cabled6, speaks6, vlan};
 use testkit::netns::{Host, LIMIT};
+use testkit::process::until;
 use testkit::router::Router;
 
 const CONNECTED: &str = "\
@@ -126,4 +127,55 @@ fn tags_are_rewritten_between_hosts() {
     // Its frames keep the tag without a rewriting.
     router.ctl("set interface l2 tag-rewrite host-eth0.100 disable");
     assert!(!Ping::answered(&a, "10.0.100.4"));
+}
+
+/// Three ports: the two hosts, and a VLAN of the first one.
+#[test]
+fn bridged_hosts_share_a_network() {
+    let Some((a, r, b)) = hosts() else { return };
+    let commands = "\
+        create host-interface name eth0
+        create host-interface name eth1
+        set interface state host-eth0 up
+        set interface state host-eth1 up
+        create sub-interfaces host-eth0 100
+        set interface state host-eth0.100 up
+        set interface l2 tag-rewrite host-eth0.100 pop 1
+        set interface l2 bridge host-eth0 10
+        set interface l2 bridge host-eth1 10
+        set interface l2 bridge host-eth0.100 10
+        set bridge-domain mac-age 10 1
+    ";
+    let router = Router::start(&r, commands);
+    Ping::until_answered(&a, "10.0.0.3", LIMIT);
+    Ping::until_answered(&a, "2001:db8::3", LIMIT);
+    let tcp = Iperf::run(&a, &b, "10.0.0.3", "-n 20M");
+    assert!(tcp["sum_received"]["bytes"].as_u64() > Some(10_000_000), "TCP with segmentation passes: {tcp}");
+    let ports = |mac: &str| {
+        let all = router.json("show l2fib bd_id 10 learn");
+        let rows = all.as_array().unwrap().clone();
+        let of = rows.into_iter().filter(|row| row["mac"] == mac);
+        of.map(|row| row["interface"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let mac = |host: &Host| host.run("cat /sys/class/net/eth0/address").trim().to_owned();
+    assert_eq!(
+        (ports(&mac(&a)), ports(&mac(&b))),
+        (vec!["host-eth0".to_owned()], vec!["host-eth1".to_owned()])
+    );
+    if !a.can_tap() {
+        return;
+    }
+    // The station moves to the VLAN, with its Ethernet address. Its next frame tells.
+    let _vlan = vlan(&a, "vlan100", "100", "10.0.0.4/24");
+    a.run("ip addr del 10.0.0.2/24 dev eth0");
+    // Its neighbor discovery still uses the other port.
+    until("the station has moved", LIMIT, || {
+        Ping::answered(&a, "10.0.0.3") && ports(&mac(&a)) == ["host-eth0.100"]
+    });
+    // Ports of a split-horizon group do not reach each other.
+    router.ctl("set interface l2 bridge host-eth0.100 10 1");
+    router.ctl("set interface l2 bridge host-eth1 10 1");
+    assert!(!Ping::answered(&a, "10.0.0.3"));
+    router.ctl("set interface l2 bridge host-eth1 10");
+    Ping::until_answered(&a, "10.0.0.3", LIMIT);
 }

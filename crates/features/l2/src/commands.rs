@@ -6,15 +6,19 @@ use net::feature::{App, Foreign, Registrar};
 use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
 
+use crate::bridge::{self, objects::Bridged};
 use crate::node::Way;
 use crate::object::{Connection, CrossConnect, Patch, connection};
 
 /// Commands of VPP that this feature does not have yet.
 const NOT_YET: &[Foreign] = &[
-    Foreign::not_yet("set interface l2 bridge"),
-    Foreign::not_yet("set interface l2 learn"),
-    Foreign::not_yet("set interface l2 forward"),
-    Foreign::not_yet("set interface l2 flood"),
+    Foreign::not_yet("set bridge-domain arp"),
+    Foreign::not_yet("set bridge-domain arp-ufwd"),
+    Foreign::not_yet("set bridge-domain default-learn-limit"),
+    Foreign::not_yet("set bridge-domain rewrite"),
+    Foreign::not_yet("bvi"),
+    Foreign::not_yet("set l2fib scan-delay"),
+    Foreign::not_yet("test l2fib"),
     Foreign::not_yet("set interface l2 efp-filter"),
     Foreign::not_yet("set interface l2 pbb-tag-rewrite"),
     Foreign::not_yet("set interface l2 input"),
@@ -58,7 +62,7 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         "Route the packets received on an interface again, instead of switching its frames.",
         |c, a| {
             let from = a.need::<String>("interface")?;
-            let keys = [CrossConnect::key(&from), Patch::key(&from)];
+            let keys = [CrossConnect::key(&from), Patch::key(&from), Bridged::key(&from)];
             let had = keys.into_iter().filter(|key| c.store().get(key).is_some());
             let changes = had.map(Change::remove).collect();
             c.transact(changes)?;
@@ -110,26 +114,35 @@ impl Patched {
 #[derive(Serialize)]
 struct Mode {
     interface: String,
-    /// `l3` if received packets are routed, `l2-xconnect` or `l2-patch` if received frames are sent out of another interface.
+    /// `l3` if received packets are routed, `l2-xconnect` or `l2-patch` if received frames are sent out of another interface, `l2-bridge` if
+    /// the interface is a port of a bridge domain.
     mode: &'static str,
     /// The interface that sends the frames.
     peer: Option<String>,
+    /// The number of the bridge domain, and the split-horizon group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bridge_domain: Option<(u32, u8)>,
 }
 
 impl Mode {
     fn of(router: &Router, interface: &InterfaceInfo) -> Mode {
         let connection = connection(router, interface.index);
+        let bridge_domain = bridge::membership(router, interface.index);
         let mode = match connection {
+            _ if bridge_domain.is_some() => "l2-bridge",
             Some((Way::CrossConnect, _)) => "l2-xconnect",
             Some((Way::Patch, _)) => "l2-patch",
             None => "l3",
         };
         let peer = connection.map(|(_, to)| to.to_owned());
-        Mode { interface: interface.name.clone(), mode, peer }
+        Mode { interface: interface.name.clone(), mode, peer, bridge_domain }
     }
 
     /// Returns the line for the interface, in VPP's format.
     fn line(&self) -> String {
+        if let Some((id, group)) = self.bridge_domain {
+            return format!("l2 bridge {} bd_id {id} shg {group}", self.interface);
+        }
         match &self.peer {
             Some(peer) => format!("{} {} {peer}", self.mode.replace('-', " "), self.interface),
             None => format!("l3 {}", self.interface),

@@ -1,8 +1,9 @@
-//! Layer 2: cross-connects and patches, which send the frames received on one interface out of another. Cross-connects may rewrite VLAN
-//! tags.
+//! Layer 2: cross-connects and patches, which send the frames received on one interface out of another, and bridge domains, which send
+//! frames to the ports of their destinations. VLAN tags may be rewritten.
 
 #![forbid(unsafe_code)]
 
+mod bridge;
 mod commands;
 mod exercise;
 mod messages;
@@ -18,6 +19,7 @@ use net::Tables;
 use net::feature::{self, App, Registrar};
 use net::router::Hooks;
 
+pub use bridge::{BridgePort, Policy, flush_port, join, leave, remove_domain, set_domain, set_station};
 pub use node::{Peer, Way, connect, disconnect, install};
 pub use object::{CrossConnect, Patch};
 pub use rewrite::Rewrite;
@@ -36,18 +38,23 @@ impl<C: App> feature::Feature<C> for Feature {
     }
 
     fn install(&self, b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<(), GraphError> {
-        install(b, t, hooks)
+        install(b, t, hooks)?;
+        bridge::install(b, t, hooks)
     }
 
     fn register(&self, r: &mut Registrar<'_, C>) {
         object::register(r);
         rewriting::register(r);
         commands::register(r);
+        bridge::objects::register(r);
+        bridge::commands::register(r);
         r.exercise(exercise::EXERCISE);
+        r.exercise(bridge::exercise::EXERCISE);
     }
 
     fn messages(&self, table: &mut vapi::Table<C>) {
         messages::register(table);
+        bridge::messages::register(table);
         rewriting::messages(table);
     }
 }

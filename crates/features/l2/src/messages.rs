@@ -1,12 +1,9 @@
-//! The module `l2` of VPP's binary API.
-//!
-//! The router has no bridge domains. Their list is empty: vppcfg requests it before each plan.
+//! The module `l2` of VPP's binary API, except for bridge domains.
 #![allow(non_camel_case_types)]
 
 use model::object::Change;
 use net::feature::{App, message};
 use vapi::types::interface_index;
-use vapi::wire::{Count, Text};
 use vapi::{Code, Done, Table, define};
 
 use crate::node::Way;
@@ -18,24 +15,6 @@ define! {
         rx_sw_if_index: interface_index,
         tx_sw_if_index: interface_index,
         enable: bool,
-    }
-    /// An interface in a bridge domain.
-    struct bridge_domain_sw_if { context: u32, sw_if_index: interface_index, shg: u8 }
-    /// Asks for bridge domains.
-    dump bridge_domain_dump { bd_id: u32 = 4294967295, sw_if_index: interface_index = 4294967295 } -> bridge_domain_details {
-        bd_id: u32,
-        flood: bool,
-        uu_flood: bool,
-        forward: bool,
-        learn: bool,
-        arp_term: bool,
-        arp_ufwd: bool,
-        mac_age: u8,
-        bd_tag: Text<64>,
-        bvi_sw_if_index: interface_index,
-        uu_fwd_sw_if_index: interface_index,
-        n_sw_ifs: Count<u32>,
-        sw_if_details: Vec<bridge_domain_sw_if>,
     }
     /// Asks for all cross-connects.
     dump l2_xconnect_dump {} -> l2_xconnect_details {
@@ -63,7 +42,6 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
         .request::<l2_patch_add_del>(|c, _, q| {
             connect::<_, true>(c, q.rx_sw_if_index, q.tx_sw_if_index, q.is_add)
         })
-        .dump::<bridge_domain_dump, _>(|_, _| vapi::all(Vec::new()))
         .dump::<l2_xconnect_dump, _>(|c, _| vapi::all(dump(c)));
 }
 

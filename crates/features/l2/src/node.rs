@@ -151,7 +151,7 @@ impl Xconnect {
 /// frame that will be segmented.
 #[cold]
 #[inline(never)]
-fn fits(p: &mut Packet<'_>, mtu: usize) -> bool {
+pub(crate) fn fits(p: &mut Packet<'_>, mtu: usize) -> bool {
     let mut len = p.total_len();
     if p.flags().any(Flags::GSO)
         && let Some(gso) = p.cold().gso()

@@ -59,6 +59,12 @@ pub trait Described: Clone + PartialEq + 'static {
     fn schema() -> &'static Schema<Self>;
 }
 
+/// An object with fields, whose name in configuration files is not just any text.
+pub trait Named: Described + Kind<Key: Clone + PartialEq> {
+    /// Returns the form of the names.
+    fn names() -> Parsed<Self::Key>;
+}
+
 /// An object whose whole configuration is one value. In a configuration file, each object is a line with its name and its value, such as
 /// the reason and the rate of a punt policer.
 pub trait Valued: Kind<Key: Clone + PartialEq> + Clone + PartialEq + 'static {

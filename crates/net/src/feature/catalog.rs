@@ -6,7 +6,7 @@ use buf::bpf::Program;
 use model::key::{Key, Kind, KindInfo};
 use model::metrics::{Lines, Metric};
 use model::object::{Object, Tree, Value, World};
-use model::schema::{Described, Form, Row, Valued};
+use model::schema::{Described, Form, Named, Row, Valued};
 use model::yaml::{At, Fields, Node, Reader, Text};
 use serde_json::json;
 
@@ -71,6 +71,35 @@ impl<W: World> Section<W> {
                     .zip(T::schema().examples())
                     .map(|(name, value)| (Key::with::<T>(name), value.into()))
                     .collect()
+            },
+        }
+    }
+
+    /// Returns a section as [`of`](Self::of), whose names are more than texts: numbers, or interfaces.
+    pub fn named<T: Named + Object<W>>(name: &'static str) -> Section<W> {
+        Section {
+            name,
+            first: false,
+            kind: T::INFO,
+            read: |file: &mut dyn Objects<W>, node: &Node| {
+                for (name, at, node) in file.reader().entries(node) {
+                    let name = T::names().name(file.reader(), at, name);
+                    if let (Some(name), Some(value)) = (name, T::schema().read(file.reader(), at, node)) {
+                        file.ask(at, Key::of::<T>(&name), value.into());
+                    }
+                }
+            },
+            write: |t, key, value| {
+                if let (Some(name), Some(value)) = (key.get::<T>(), value.get::<T>()) {
+                    t.object(&T::names().line(&name), |t| T::schema().write(t, value));
+                }
+            },
+            rows: || T::schema().rows(""),
+            json: serde_json::Value::default,
+            examples: || {
+                let names = T::names().examples().into_iter().cycle();
+                let values = T::schema().examples().into_iter();
+                names.zip(values).map(|(name, value)| (Key::of::<T>(&name), value.into())).collect()
             },
         }
     }

@@ -5,6 +5,7 @@
 //! per line. The tables of real routers are read from the files that `VOLLEY_RIB` and `VOLLEY_RIB6` name. Every
 //! repetition runs the same number of packets; figures are the median over the repetitions.
 
+mod bridge;
 mod policers;
 mod table;
 
@@ -39,6 +40,8 @@ enum Extra {
     Count,
     /// No routing: what one port receives is sent on another.
     CrossConnect,
+    /// No routing: a bridge domain of the ports, with so many stations on each side.
+    Bridge(u32),
     /// A policer of this kind on each port, for sent packets if `true`, otherwise for received packets.
     Policer(Kind, bool),
     /// No forwarding path: only a table full of policers of this kind.
@@ -83,7 +86,7 @@ const ONE6: Bench =
 /// Frame sizes of the mixed benchmarks, in bytes.
 const SIZES: &[usize] = &[64, 576, 1500];
 
-const BENCHES: [Bench; 22] = [
+const BENCHES: [Bench; 25] = [
     ONE,
     Bench {
         name: "ip4-mix",
@@ -185,6 +188,27 @@ const BENCHES: [Bench; 22] = [
         target: f64::INFINITY,
         ..ONE
     },
+    Bench {
+        name: "l2-bridge-1",
+        what: "a bridge of two ports with one station each, learning and ageing on",
+        extra: Extra::Bridge(1),
+        target: 20.0,
+        ..ONE
+    },
+    Bench {
+        name: "l2-bridge-10k",
+        what: "as l2-bridge-1, 10,000 stations on each side, random frames",
+        extra: Extra::Bridge(10_000),
+        target: 40.0,
+        ..ONE
+    },
+    Bench {
+        name: "l2-bridge-1m",
+        what: "as l2-bridge-1, 500,000 stations on each side, random frames",
+        extra: Extra::Bridge(500_000),
+        target: 75.0,
+        ..ONE
+    },
     policed("policer-1", "as ip4-1, with a 1r2c policer for received packets", Kind::OneRateTwoColors, false),
     policed("policer-1-out", "as ip4-1, with a 1r2c policer for sent packets", Kind::OneRateTwoColors, true),
     policed(
@@ -263,6 +287,7 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
                 l2::connect(r, l2::Way::CrossConnect, *index, ports[1].0)?
             }
             Extra::CrossConnect => {}
+            Extra::Bridge(_) => bridge::join(r, *index)?,
             Extra::Count => r.arcs().enable("ip4-unicast", "ip4-count", *index, true)?,
             Extra::Policer(kind, outward) => {
                 let now = r.now();
@@ -271,6 +296,9 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
                 r.set(*index, Policing { input, output })?;
             }
         }
+    }
+    if let Extra::Bridge(stations) = b.extra {
+        bridge::fill(r, ports[1].0, stations)?;
     }
     // With one port for next hops, traffic arrives on an additional port; with several, each of them receives traffic for all.
     let inputs = if b.ports == 1 { &ports[..1] } else { &ports[1..] };
@@ -284,6 +312,9 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
         }
         let to = if b.ports == 1 { mac(0) } else { mac(port as u8 + 1) };
         templates.iter_mut().for_each(|t| t.bytes[..6].copy_from_slice(&to.0));
+        if let Extra::Bridge(stations) = b.extra {
+            templates.iter_mut().for_each(|t| bridge::vary(t, stations));
+        }
         generator.add(Stream { name: "bench".into(), templates, vector: b.vector, ..Stream::default() })?;
         generator.set_enabled(None, true);
     }

@@ -44,13 +44,7 @@ pub const TABLE: &[Area] = &[
     Area {
         title: "Layer 2",
         commands: &[
-            Foreign::not_yet("create bridge-domain"),
-            Foreign::not_yet("show bridge-domain"),
             Foreign::not_yet("bridge-domain"),
-            Foreign::not_yet("set bridge-domain"),
-            Foreign::not_yet("l2fib"),
-            Foreign::not_yet("show l2fib"),
-            Foreign::not_yet("clear l2fib"),
             Foreign::not_yet("l3xc"),
             Foreign::not_yet("show l3xc"),
             Foreign::not_yet("create bond"),

@@ -1,0 +1,315 @@
+//! The messages of VPP's binary API about bridge domains, in the module `l2`.
+#![allow(non_camel_case_types)]
+
+use std::collections::VecDeque;
+
+use model::object::Change;
+use net::feature::{App, message};
+use vapi::types::{interface_index, mac_address};
+use vapi::wire::{Array, Count, Text};
+use vapi::{Code, DONE, Done, Table, define};
+use wire::Mac;
+
+use super::commands::{domain, joining};
+use super::objects::{BridgeDomain, Bridged, FibEntry, IDS, Leads};
+use super::table::Shown;
+use super::{Bridges, Kind, flush_port};
+
+define! {
+    /// The role of a bridge port.
+    enum l2_port_type: u32 {
+        /// A port like others.
+        L2_API_PORT_TYPE_NORMAL = 0,
+        /// The port of a virtual interface of the router.
+        L2_API_PORT_TYPE_BVI = 1,
+        /// The port for frames to unknown stations.
+        L2_API_PORT_TYPE_UU_FWD = 2,
+    }
+    /// What a bridge domain does.
+    flags bd_flags: u32 {
+        BRIDGE_API_FLAG_NONE = 0,
+        BRIDGE_API_FLAG_LEARN = 1,
+        BRIDGE_API_FLAG_FWD = 2,
+        BRIDGE_API_FLAG_FLOOD = 4,
+        BRIDGE_API_FLAG_UU_FLOOD = 8,
+        BRIDGE_API_FLAG_ARP_TERM = 16,
+        BRIDGE_API_FLAG_ARP_UFWD = 32,
+    }
+    /// Makes or removes a bridge domain.
+    request bridge_domain_add_del {
+        bd_id: u32,
+        flood: bool,
+        uu_flood: bool,
+        forward: bool,
+        learn: bool,
+        arp_term: bool,
+        arp_ufwd: bool,
+        mac_age: u8,
+        bd_tag: Text<64>,
+        is_add: bool = true,
+    }
+    /// Makes or removes a bridge domain. The number ~0 is a free one.
+    request bridge_domain_add_del_v2 {
+        bd_id: u32,
+        flood: bool,
+        uu_flood: bool,
+        forward: bool,
+        learn: bool,
+        arp_term: bool,
+        arp_ufwd: bool,
+        mac_age: u8,
+        bd_tag: Text<64>,
+        is_add: bool = true,
+    } -> bridge_domain_add_del_v2_reply { bd_id: u32 }
+    /// An interface in a bridge domain.
+    struct bridge_domain_sw_if { context: u32, sw_if_index: interface_index, shg: u8 }
+    /// Asks for bridge domains.
+    dump bridge_domain_dump { bd_id: u32 = 4294967295, sw_if_index: interface_index = 4294967295 } -> bridge_domain_details {
+        bd_id: u32,
+        flood: bool,
+        uu_flood: bool,
+        forward: bool,
+        learn: bool,
+        arp_term: bool,
+        arp_ufwd: bool,
+        mac_age: u8,
+        bd_tag: Text<64>,
+        bvi_sw_if_index: interface_index,
+        uu_fwd_sw_if_index: interface_index,
+        n_sw_ifs: Count<u32>,
+        sw_if_details: Vec<bridge_domain_sw_if>,
+    }
+}
+
+define! {
+    /// Switches on or off what a bridge domain does.
+    request bridge_flags { bd_id: u32, is_set: bool, flags: bd_flags } -> bridge_flags_reply { resulting_feature_bitmap: u32 }
+    /// Sets the time after which learned addresses are forgotten, in minutes.
+    request bridge_domain_set_mac_age { bd_id: u32, mac_age: u8 }
+    /// Sets the maximum number of learned addresses.
+    request bridge_domain_set_learn_limit { bd_id: u32, learn_limit: u32 }
+    /// Makes an interface a port of a bridge domain, or routes its packets again.
+    request sw_interface_set_l2_bridge {
+        rx_sw_if_index: interface_index,
+        bd_id: u32,
+        port_type: l2_port_type,
+        shg: u8,
+        enable: bool = true,
+    }
+    /// Adds or removes an entry of the MAC table.
+    request l2fib_add_del {
+        mac: mac_address,
+        bd_id: u32,
+        sw_if_index: interface_index,
+        is_add: bool = true,
+        static_mac: bool,
+        filter_mac: bool,
+        bvi_mac: bool,
+    }
+    /// Forgets all learned addresses.
+    request l2fib_flush_all {}
+    /// Forgets the learned addresses of a bridge domain.
+    request l2fib_flush_bd { bd_id: u32 }
+    /// Forgets the learned addresses of an interface.
+    request l2fib_flush_int { sw_if_index: interface_index }
+    /// Asks for the entries of a bridge domain in the MAC table; ~0: of all.
+    dump l2_fib_table_dump { bd_id: u32 } -> l2_fib_table_details {
+        bd_id: u32,
+        mac: mac_address,
+        sw_if_index: interface_index,
+        static_mac: bool,
+        filter_mac: bool,
+        bvi_mac: bool,
+    }
+}
+
+/// Adds the messages.
+pub(crate) fn register<C: App>(table: &mut Table<C>) {
+    table
+        .module("l2", [3, 3, 0])
+        .request::<bridge_domain_add_del>(|c, _, q| {
+            let flags = [q.learn, q.forward, q.flood, q.uu_flood];
+            made(c, q.bd_id, q.is_add, flags, [q.arp_term, q.arp_ufwd], (q.mac_age, q.bd_tag.0))
+        })
+        .request::<bridge_domain_add_del_v2>(|c, _, q| {
+            let free = || IDS.into_iter().find(|id| domain(c, *id).is_none());
+            let bd_id = if q.bd_id == u32::MAX { free().ok_or(Code::INVALID_VALUE)? } else { q.bd_id };
+            let flags = [q.learn, q.forward, q.flood, q.uu_flood];
+            made(c, bd_id, q.is_add, flags, [q.arp_term, q.arp_ufwd], (q.mac_age, q.bd_tag.0))?;
+            Ok(bridge_domain_add_del_v2_reply { bd_id })
+        })
+        .request::<bridge_flags>(|c, _, q| {
+            let unknown = bd_flags::BRIDGE_API_FLAG_ARP_TERM.0 | bd_flags::BRIDGE_API_FLAG_ARP_UFWD.0;
+            if q.is_set && q.flags.0 & unknown != 0 {
+                return Err(Code::UNIMPLEMENTED);
+            }
+            let mut d = domain(c, q.bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
+            for (flag, is_on) in flags(&mut d) {
+                *is_on = if q.flags.0 & flag == 0 { *is_on } else { q.is_set };
+            }
+            let bits = flags(&mut d).into_iter().filter(|(_, is_on)| **is_on).map(|(flag, _)| flag);
+            let resulting_feature_bitmap = bits.sum();
+            message::make(c, vec![Change::set(BridgeDomain::key(q.bd_id), d)])?;
+            Ok(bridge_flags_reply { resulting_feature_bitmap })
+        })
+        .request::<bridge_domain_set_mac_age>(|c, _, q| {
+            let d = domain(c, q.bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
+            let d = BridgeDomain { mac_age: q.mac_age, ..d };
+            message::make(c, vec![Change::set(BridgeDomain::key(q.bd_id), d)])
+        })
+        .request::<bridge_domain_set_learn_limit>(|c, _, q| {
+            let mut d = domain(c, q.bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
+            d.policy.limit = q.learn_limit;
+            message::make(c, vec![Change::set(BridgeDomain::key(q.bd_id), d)])
+        })
+        .request::<sw_interface_set_l2_bridge>(|c, _, q| {
+            let name = message::name(c.router(), q.rx_sw_if_index)?;
+            if !q.enable {
+                let key = Bridged::key(&name);
+                let had = c.store().get(&key).is_some();
+                return message::make(c, had.then(|| Change::remove(key)).into_iter().collect());
+            }
+            if q.port_type != l2_port_type::L2_API_PORT_TYPE_NORMAL {
+                return Err(Code::UNIMPLEMENTED);
+            }
+            let changes = joining(c, &name, q.bd_id, q.shg);
+            message::make(c, changes)
+        })
+        .request::<l2fib_add_del>(entry)
+        .operation::<l2fib_flush_all>(|c, _, _| {
+            bridges(c)?.flush_all();
+            DONE
+        })
+        .operation::<l2fib_flush_bd>(|c, _, q| {
+            domain(c, q.bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
+            bridges(c)?.flush(q.bd_id);
+            DONE
+        })
+        .operation::<l2fib_flush_int>(|c, _, q| {
+            let index = message::interface(c.router(), q.sw_if_index)?.index;
+            flush_port(c.router_mut(), index).map_err(message::refused)?;
+            DONE
+        })
+        .dump::<bridge_domain_dump, _>(|_, q| {
+            let mut next = Some(if q.bd_id == u32::MAX { 0 } else { q.bd_id });
+            move |c: &C| {
+                let details = details(c, next?)?;
+                next = details.bd_id.checked_add(1).filter(|_| q.bd_id == u32::MAX);
+                (q.bd_id == u32::MAX || q.bd_id == details.bd_id).then_some(details)
+            }
+        })
+        .dump::<l2_fib_table_dump, _>(|c, q| {
+            let (mut line, mut found, now) = (0, VecDeque::new(), c.now());
+            move |c: &C| loop {
+                if let Some(details) = found.pop_front() {
+                    return Some(details);
+                }
+                let bridges = c.router().state::<Bridges>().ok()?;
+                if line >= bridges.lines() {
+                    return None;
+                }
+                let entries = bridges.entries(line..line + 64, now);
+                found.extend(
+                    entries.filter(|shown| [u32::MAX, shown.bd].contains(&q.bd_id)).map(entry_details),
+                );
+                line += 64;
+            }
+        });
+}
+
+fn bridges<C: App>(c: &mut C) -> Result<&mut Bridges, Code> {
+    c.router_mut().state_mut().map_err(message::refused)
+}
+
+/// Returns the flags of a domain with their bits.
+fn flags(d: &mut BridgeDomain) -> [(u32, &mut bool); 4] {
+    let policy = &mut d.policy;
+    [
+        (bd_flags::BRIDGE_API_FLAG_LEARN.0, &mut policy.learn),
+        (bd_flags::BRIDGE_API_FLAG_FWD.0, &mut policy.forward),
+        (bd_flags::BRIDGE_API_FLAG_FLOOD.0, &mut policy.flood),
+        (bd_flags::BRIDGE_API_FLAG_UU_FLOOD.0, &mut policy.unknown),
+    ]
+}
+
+/// Makes or removes a domain.
+fn made<C: App>(
+    c: &mut C,
+    id: u32,
+    is_add: bool,
+    [learn, forward, flood, unknown]: [bool; 4],
+    arp: [bool; 2],
+    (mac_age, tag): (u8, String),
+) -> Result<Done, Code> {
+    let key = BridgeDomain::key(id);
+    if !is_add {
+        domain(c, id).ok_or(Code::NO_SUCH_ENTRY)?;
+        return message::make(c, vec![Change::remove(key)]);
+    }
+    if arp.contains(&true) {
+        return Err(Code::UNIMPLEMENTED);
+    }
+    let mut wanted = BridgeDomain { mac_age, tag, ..domain(c, id).unwrap_or_default() };
+    let policy = &mut wanted.policy;
+    (policy.learn, policy.forward, policy.flood, policy.unknown) = (learn, forward, flood, unknown);
+    message::make(c, vec![Change::set(key, wanted)])
+}
+
+fn entry<C: App>(c: &mut C, _: &vapi::Caller, q: l2fib_add_del) -> Result<Done, Code> {
+    domain(c, q.bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
+    let mac = Mac(q.mac.0.0);
+    let key = FibEntry::key(q.bd_id, mac);
+    if !q.is_add {
+        if c.store().get(&key).is_some() {
+            return message::make(c, vec![Change::remove(key)]);
+        }
+        return if bridges(c)?.remove_entry(q.bd_id, mac) { DONE } else { Err(Code::NO_SUCH_ENTRY) };
+    }
+    let leads = match q.filter_mac {
+        true => Leads::Nowhere,
+        false if q.bvi_mac => return Err(Code::UNIMPLEMENTED),
+        false => Leads::To(message::name(c.router(), q.sw_if_index)?),
+    };
+    message::make(c, vec![Change::set(key, FibEntry(leads))])
+}
+
+fn details<C: App>(c: &C, from: u32) -> Option<bridge_domain_details> {
+    let router = c.router();
+    let (id, policy, members) = router.state::<Bridges>().ok()?.domains(from).next()?;
+    let ports: Vec<_> = members
+        .iter()
+        .map(|(index, group)| bridge_domain_sw_if {
+            context: 0,
+            sw_if_index: message::number(*index),
+            shg: *group,
+        })
+        .collect();
+    let d = domain(c, id).unwrap_or_default();
+    Some(bridge_domain_details {
+        bd_id: id,
+        flood: policy.flood,
+        uu_flood: policy.unknown,
+        forward: policy.forward,
+        learn: policy.learn,
+        arp_term: false,
+        arp_ufwd: false,
+        mac_age: d.mac_age,
+        bd_tag: Text(d.tag),
+        bvi_sw_if_index: interface_index::NONE,
+        uu_fwd_sw_if_index: interface_index::NONE,
+        n_sw_ifs: Count::default(),
+        sw_if_details: ports,
+    })
+}
+
+fn entry_details(Shown { bd, mac, place }: Shown) -> l2_fib_table_details {
+    let is_filter = place.kind == Kind::Filter;
+    l2_fib_table_details {
+        bd_id: bd,
+        mac: mac_address(Array(mac.0)),
+        sw_if_index: if is_filter { interface_index::NONE } else { message::number(place.port) },
+        static_mac: place.kind == Kind::Static,
+        filter_mac: is_filter,
+        bvi_mac: false,
+    }
+}

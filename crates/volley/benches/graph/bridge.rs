@@ -1,0 +1,51 @@
+//! Bridge domains for the benchmarks.
+
+use drivers::pktgen::{Field, Mode, Template};
+use l2::{BridgePort, Policy};
+use net::router::{Router, RouterError};
+use wire::Mac;
+
+/// The number of the domain.
+const DOMAIN: u32 = 1;
+/// The upper half of the stations' addresses, and the lower half of the first one's.
+const UPPER: u64 = 0x0200;
+const NEAR: u64 = 0x1000_0000;
+const FAR: u64 = 0x2000_0000;
+
+/// Makes an interface a port of the domain.
+pub fn join(router: &mut Router, index: u32) -> Result<(), RouterError> {
+    let policy = Policy { learn: true, forward: true, flood: true, unknown: true, age: 300, limit: 1 << 21 };
+    l2::set_domain(router, DOMAIN, policy)?;
+    let port = BridgePort { learn: true, forward: true, flood: true, ..BridgePort::default() };
+    l2::join(router, index, DOMAIN, port)
+}
+
+/// Adds stations behind a port.
+pub fn fill(router: &mut Router, port: u32, stations: u32) -> Result<(), RouterError> {
+    for n in 0..u64::from(stations) {
+        let mac = Mac::from_u64(UPPER << 32 | FAR + n);
+        // While the table grows, it may have no room.
+        let mut tries = 0;
+        while let Err(e) = l2::set_station(router, DOMAIN, mac, port) {
+            tries += 1;
+            if tries > 1_000 {
+                return Err(e);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes the packets frames from one of the near stations to one of the far ones.
+pub fn vary(template: &mut Template, stations: u32) {
+    let last = u64::from(stations) - 1;
+    template.fields.clear();
+    for (at, first) in [(0, FAR), (6, NEAR)] {
+        template.bytes[at..at + 2].copy_from_slice(&(UPPER as u16).to_be_bytes());
+        template.bytes[at + 2..at + 6].copy_from_slice(&(first as u32).to_be_bytes());
+        if last > 0 {
+            let mode = Mode::Random { min: first, max: first + last };
+            template.fields.push(Field { offset: at + 2, width: 4, mode, ip4_checksum: false });
+        }
+    }
+}
