@@ -4,8 +4,8 @@
 
 hang SOCKET KIND COUNT PID passes files whose close takes a minute or hangs to the router with this PID; prints "refused",
                           "passed", or "cannot" if such files cannot be made; releases them when stopped
-mute [OPERATION]          serves a file on which READ, or this operation (LOOKUP), hangs until stopped; prints its name, or
-                          "cannot", and "somebody waits" once a process hangs
+mute [OPERATION]          serves a file on which READ, or this operation (LOOKUP, or each WRITE but the first), hangs until
+                          stopped; prints its name, or "cannot", and "somebody waits" once a process hangs
 slow SECONDS              serves a file without end until stopped; each read takes SECONDS and gets 64 bytes; prints its name, or
                           "cannot"
 silent SOCKET COUNT       connects and sends nothing; connects again after each disconnect, until stopped
@@ -101,7 +101,8 @@ def slow_to_close():
 class Mute(threading.Thread):
     """A FUSE file system with one file. Its server does not answer some operations until `let_go`."""
 
-    INIT, LOOKUP, GETATTR, STATFS, OPEN, READ, RELEASE, FLUSH = 26, 1, 3, 17, 14, 15, 18, 25
+    INIT, LOOKUP, GETATTR, SETATTR, STATFS, OPEN, READ, WRITE, RELEASE, FLUSH = 26, 1, 3, 4, 17, 14, 15, 16, 18, 25
+    CREATE, UNLINK = 35, 10
     # INTERRUPT, FORGET, BATCH_FORGET need no reply.
     TOLD = 36, 2, 42
 
@@ -110,6 +111,9 @@ class Mute(threading.Thread):
         self.pace = pace
         libc = ctypes.CDLL(None, use_errno=True)
         self.unanswered, self.held, self.directory = unanswered, [], tempfile.mkdtemp()
+        # A file to write is empty; one without end is large.
+        self.size = 0 if self.WRITE in unanswered else 1 << 22 if pace else 4096
+        self.begun, self.is_gone = False, False
         self.device = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self.device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
         # In a mount namespace of its own (CLONE_NEWNS, MS_REC | MS_PRIVATE), so that no mount remains.
@@ -126,17 +130,29 @@ class Mute(threading.Thread):
         os.write(self.device, struct.pack("<IiQ", 16 + len(body), -error, unique) + body)
 
     def run(self):
-        attributes = lambda node: struct.pack("<6Q10I", node, 4096, 8, *[0] * 6, 0o40755 if node == 1 else 0o100644, 1, *[0] * 3, 4096, 0)
+        attributes = lambda node: struct.pack("<6Q10I", node, self.size, 8, *[0] * 6, 0o40755 if node == 1 else 0o100644, 1, *[0] * 3, 4096, 0)
         while True:
             request = os.read(self.device, 1 << 20)
             _, kind, unique, node = struct.unpack_from("<IIQQ", request)
-            if kind in self.unanswered:
-                self.held.append((unique, errno.EIO if kind == self.LOOKUP else 0))
+            if kind == self.WRITE and not self.begun:
+                self.begun = True
+                self.reply(unique, struct.pack("<II", len(request) - 80, 0))
+            elif kind in self.unanswered:
+                self.held.append((unique, errno.EIO if kind in (self.LOOKUP, self.WRITE) else 0))
             elif kind == self.INIT:
                 self.reply(unique, struct.pack("<IIIIHHII", 7, 31, 65536, 0, 16, 12, 65536, 1) + bytes(32))
+            elif kind == self.LOOKUP and self.is_gone:
+                self.reply(unique, error=errno.ENOENT)
             elif kind == self.LOOKUP:
                 self.reply(unique, struct.pack("<4QII", 2, 0, 3600, 3600, 0, 0) + attributes(2))
-            elif kind == self.GETATTR:
+            elif kind == self.UNLINK:
+                self.is_gone = True
+                self.reply(unique)
+            elif kind == self.CREATE:
+                self.is_gone = False
+                entry = struct.pack("<4QII", 2, 0, 3600, 3600, 0, 0) + attributes(2)
+                self.reply(unique, entry + struct.pack("<QII", 1, 0, 0))
+            elif kind in (self.GETATTR, self.SETATTR):
                 self.reply(unique, struct.pack("<QII", 3600, 0, 0) + attributes(node))
             elif kind == self.STATFS:
                 self.reply(unique, bytes(80))

@@ -1,10 +1,11 @@
 //! Settings of the process: core dumps, the pidfile, and the terminal.
 
 use std::fs::{self, DirBuilder};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::fcntl::OFlag;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::unistd::Uid;
@@ -108,9 +109,22 @@ impl<'p> PidFile<'p> {
 impl Drop for PidFile<'_> {
     fn drop(&mut self) {
         // Removes the file only if it has this process's ID: the file may have been replaced.
-        if fs::read_to_string(self.0).is_ok_and(|text| text.trim() == std::process::id().to_string()) {
+        if PidFile::read(self.0).is_ok_and(|text| text.trim() == std::process::id().to_string()) {
             let _ = fs::remove_file(self.0);
         }
+    }
+}
+
+impl PidFile<'_> {
+    /// Returns the beginning of an ordinary file. Other users may have put anything in its place.
+    fn read(path: &Path) -> io::Result<String> {
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        let file = fs::File::options().read(true).custom_flags(flags.bits()).open(path)?;
+        let mut text = String::new();
+        if file.metadata()?.is_file() {
+            file.take(32).read_to_string(&mut text)?;
+        }
+        Ok(text)
     }
 }
 

@@ -29,6 +29,7 @@ pub use kernel::apart::{
     above as closed_first, prepare as prepare_for_strangers, spawn as spawn_apart,
     spawn_with as spawn_apart_with,
 };
+pub use kernel::behind::{Behind, BehindState};
 pub use kernel::events::link_events;
 pub use kernel::files::{Found, find_ordinary};
 pub use kernel::hidden::Hidden;

@@ -409,6 +409,57 @@ fn the_reading_of_a_slow_file_ends_when_its_client_leaves() {
     stop(server);
 }
 
+/// A file system that takes no packets keeps neither the main thread waiting nor the clients of others: not while packets are captured, and
+/// not when the file or its interface is removed.
+#[test]
+fn captures_to_a_file_system_that_hangs_keep_nobody_waiting() {
+    let Some((a, r, _b)) = cabled() else { return };
+    let commands = "create host-interface name eth0\n\
+        set interface state host-eth0 up\n\
+        set interface ip address host-eth0 10.0.0.1/24";
+    let router = Router::start(&r, commands);
+    let servers = [(); 2].map(|()| stranger(&r, "mute WRITE", "\n"));
+    if servers.iter().any(|server| server.stdout().contains("cannot")) {
+        return skipped("needs root, for a FUSE file system");
+    }
+    let path = |n: usize| servers[n].stdout().lines().next().unwrap().to_owned();
+    let is_quick = |line: &str| {
+        let begun = Instant::now();
+        let ended = router.attempt(line);
+        assert!(begun.elapsed() < LIMIT / 4, "{line}: {:?}", begun.elapsed());
+        ended.stdout + &ended.stderr
+    };
+    router.ctl(&format!("pcap trace rx tx max 100000 intfc any file {}", path(0)));
+    Ping::until_answered(&a, "10.0.0.1", LIMIT);
+    until("a thread writes", LIMIT, || {
+        Ping::run(&a, "-c 20 -i 0.01 -W 1 -s 1400 10.0.0.1");
+        servers[0].stdout().contains("somebody waits")
+    });
+    Ping::until_answered(&a, "10.0.0.1", LIMIT);
+    assert!(is_quick("show version").starts_with("volley v"));
+    let told = is_quick("pcap trace off");
+    assert!(told.contains("its file system does not answer"), "{told}");
+    for line in [
+        &format!("create pcap interface pcap0 tx {}", path(1)),
+        "set interface state pcap0 up",
+        "set interface ip address pcap0 10.9.0.1/24",
+        "set ip neighbor pcap0 10.9.0.2 02:00:00:00:00:09",
+    ] {
+        router.ctl(line);
+    }
+    a.run("ip route replace 10.9.0.0/24 via 10.0.0.1");
+    until("a thread writes", LIMIT, || {
+        Ping::run(&a, "-c 1 -W 1 10.9.0.2");
+        servers[1].stdout().contains("somebody waits")
+    });
+    is_quick("delete pcap interface pcap0");
+    assert!(is_quick("show version").starts_with("volley v"));
+    assert!(!is_quick("show interface").contains("pcap0"));
+    Ping::until_answered(&a, "10.0.0.1", LIMIT);
+    servers.into_iter().for_each(|server| drop(stop(server)));
+    router.stop();
+}
+
 #[test]
 fn invalid_handshakes_and_changing_rings_do_no_harm() {
     let Some(Routed { a, router, r, .. }) = Routed::new() else { return };

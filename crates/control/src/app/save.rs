@@ -90,7 +90,9 @@ impl Save {
     fn store(&self, c: &Context, text: String) -> io::Result<JoinHandle<io::Result<bool>>> {
         let (path, start) = (self.path.clone(), c.startup_config.clone());
         let journal = c.keeper.as_ref().map(|keeper| keeper.path().to_owned());
+        let place = files::Place::to_write()?;
         let write = move || {
+            let _place = place;
             let is = |other: Option<PathBuf>| {
                 other.map_or(Ok(false), |other| files::same(&other, &path, &Patience::without_end()))
             };

@@ -7,10 +7,11 @@
 mod replace;
 
 use std::fs::{File, Permissions};
-use std::io::{self, Read, Take};
+use std::io::{self, Read};
+use std::ops::Deref;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
@@ -36,15 +37,24 @@ const MOST_OPEN: usize = 64;
 static OPEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The permission to have one file open, out of [`MOST_OPEN`].
-struct Place(&'static AtomicUsize);
+pub struct Place(&'static AtomicUsize);
 
 impl Place {
+    /// Takes a place for a file to write.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn to_write() -> io::Result<Place> {
+        static WRITTEN: AtomicUsize = AtomicUsize::new(0);
+        Place::take(&WRITTEN)
+    }
+
     fn take(count: &'static AtomicUsize) -> io::Result<Place> {
         let take = |open: usize| (open < MOST_OPEN).then_some(open + 1);
         match count.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
             Ok(_) => Ok(Place(count)),
             Err(_) => Err(io::Error::other(format!(
-                "{MOST_OPEN} files are being opened for clients, the maximum: try again later, or check if a file system hangs"
+                "{MOST_OPEN} files of clients are being opened or written, the maximum: try again later, or check if a file system hangs"
             ))),
         }
     }
@@ -140,14 +150,36 @@ pub fn open(path: &Path, patience: &Patience) -> io::Result<Reader> {
     Ok(Reader { size, file })
 }
 
+/// A file that has the size that it had when it was opened: there is memory for that.
+#[derive(Debug)]
+struct Sized {
+    file: File,
+    left: u64,
+}
+
+impl Read for Sized {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.left == 0 {
+            return match self.file.read(&mut [0])? {
+                0 => Ok(0),
+                _ => Err(io::Error::other("it grew while it was read")),
+            };
+        }
+        let most = to.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let n = self.file.read(to.get_mut(..most).unwrap_or_default())?;
+        self.left -= n as u64;
+        Ok(n)
+    }
+}
+
 /// Finds and opens an ordinary file. Returns its size in bytes, and the open file, for reading on the calling thread.
-fn find(path: &Path) -> io::Result<(u64, Take<File>)> {
-    let found = drivers::find_ordinary(path)?;
-    let size = found.about.len();
+fn find(path: &Path) -> io::Result<(u64, Sized)> {
+    let file = File::open(drivers::find_ordinary(path)?.path())?;
+    let size = file.metadata()?.len();
     if size > LARGEST {
         return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
     }
-    Ok((size, File::open(found.path())?.take(LARGEST)))
+    Ok((size, Sized { file, left: size }))
 }
 
 /// Opens a file of this process for reading and appending; only its owner can open it. Creates it if missing.
@@ -214,26 +246,61 @@ pub fn to_append(path: &Path, mode: u32) -> io::Result<File> {
     }
 }
 
-/// Refuses a text of this length, in bytes, if there is not enough free memory to parse it.
-///
-/// # Errors
-/// If memory is not sufficient. The error says how much memory is needed, and how much is free.
-pub fn must_have_memory_for(length: u64) -> io::Result<()> {
-    if length > LARGE {
-        Room::now().must_have(PER_BYTE * length)?;
+/// Number of bytes of memory for the texts that are being parsed.
+static PARSED: AtomicU64 = AtomicU64::new(0);
+
+/// The memory for parsing a text, in bytes. Texts that are parsed at the same time share what is free.
+#[derive(Debug, Default)]
+#[must_use = "to be kept until the text is parsed"]
+pub struct Parsing(u64);
+
+impl Parsing {
+    /// Takes the memory for parsing a text of this length, in bytes.
+    ///
+    /// # Errors
+    /// If memory is not sufficient. The error says how much memory is needed, and how much is free.
+    pub fn of(length: u64) -> io::Result<Parsing> {
+        if length <= LARGE {
+            return Ok(Parsing(0));
+        }
+        let bytes = PER_BYTE * length;
+        let parsing = Parsing(bytes);
+        let all = PARSED.fetch_add(bytes, Ordering::AcqRel).saturating_add(bytes);
+        Room::now().must_have(all)?;
+        Ok(parsing)
     }
-    Ok(())
+}
+
+impl Drop for Parsing {
+    fn drop(&mut self) {
+        PARSED.fetch_sub(self.0, Ordering::AcqRel);
+    }
+}
+
+/// The text of a file. To be kept until it is parsed.
+#[derive(Debug, Default)]
+pub struct Text {
+    text: String,
+    _memory: Parsing,
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
 }
 
 /// Reads a text file, opened as by [`open`].
 ///
 /// # Errors
 /// As [`open`]; or if there is not enough free memory, or the file is not text in UTF-8.
-pub fn read(path: &Path, patience: &Patience) -> io::Result<String> {
+pub fn read(path: &Path, patience: &Patience) -> io::Result<Text> {
     let (mut file, mut text) = (open(path, patience)?, String::new());
-    must_have_memory_for(file.size)?;
+    let _memory = Parsing::of(file.size)?;
     file.read_to_string(&mut text)?;
-    Ok(text)
+    Ok(Text { text, _memory })
 }
 
 /// True if `one` and `other` are names of the same file. If one of the names cannot be resolved, compares the names themselves. Waits as
@@ -255,7 +322,7 @@ mod tests {
     use super::*;
 
     fn all(path: &Path) -> io::Result<String> {
-        read(path, &Patience::without_end())
+        read(path, &Patience::without_end()).map(|text| text.to_string())
     }
 
     #[test]
@@ -284,11 +351,40 @@ mod tests {
         assert_eq!(all(&path).unwrap(), "text");
     }
 
+    /// Several texts that fit alone do not fit together.
+    #[test]
+    fn texts_that_are_parsed_together_share_the_memory() {
+        let Some(spare) = Room::now().spare() else {
+            return testkit::skip::skipped("no memory limit is known");
+        };
+        let third = spare / PER_BYTE / 3;
+        let kept: Vec<Parsing> = std::iter::from_fn(|| Parsing::of(third).ok()).take(9).collect();
+        assert!((1..=3).contains(&kept.len()), "{}", kept.len());
+        drop(kept);
+        assert!(Parsing::of(third).is_ok());
+    }
+
+    #[test]
+    fn a_file_that_grows_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "begin").unwrap();
+        let (size, mut found) = find(file.path()).unwrap();
+        assert_eq!(size, 5);
+        std::fs::write(file.path(), "begin and go on").unwrap();
+        let mut text = String::new();
+        let grew = found.read_to_string(&mut text);
+        assert_eq!(grew.unwrap_err().to_string(), "it grew while it was read");
+        assert!(text.len() <= 5, "{text}");
+    }
+
     #[test]
     fn number_of_open_files_is_limited() {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let places: Vec<Place> = (0..MOST_OPEN).map(|_| Place::take(&COUNT).unwrap()).collect();
-        assert!(Place::take(&COUNT).is_err_and(|e| e.to_string().starts_with("64 files are being opened")));
+        assert!(
+            Place::take(&COUNT)
+                .is_err_and(|e| e.to_string().starts_with("64 files of clients are being opened"))
+        );
         drop(places);
         assert!(Place::take(&COUNT).is_ok());
     }

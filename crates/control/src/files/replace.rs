@@ -126,6 +126,9 @@ fn create(folder: &File) -> nix::Result<(OsString, File)> {
     Err(Errno::EEXIST)
 }
 
+/// Maximum number of entries of a folder to look at: a file system may have no end of them.
+const MOST_ENTRIES: usize = 10_000;
+
 /// Removes the files that interrupted calls have left in a folder, and returns their paths. A running call locks its file, so its file
 /// stays. Files of other users stay, too: they may be anything.
 fn remove_left_behind(target: &Target) -> Vec<PathBuf> {
@@ -133,7 +136,8 @@ fn remove_left_behind(target: &Target) -> Vec<PathBuf> {
     // The path may lead elsewhere by now.
     let flags = OFlag::O_DIRECTORY | OFlag::O_RDONLY | OFlag::O_CLOEXEC;
     let Ok(entries) = Dir::openat(folder, ".", flags, Mode::empty()) else { return Vec::new() };
-    let names = entries.into_iter().flatten();
+    // After an error, each further entry may be the same error.
+    let names = entries.into_iter().map_while(Result::ok).take(MOST_ENTRIES);
     let names = names.map(|entry| OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
     let left = names.filter(|name| is_begun(name) && is_left_behind(folder, name));
     let gone = left.filter(|name| unlinkat(folder, name.as_os_str(), UnlinkatFlags::NoRemoveDir).is_ok());

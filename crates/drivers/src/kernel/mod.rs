@@ -1,6 +1,7 @@
 //! The kernel's side of a device: sockets, network interfaces and offload metadata.
 
 pub(crate) mod apart;
+pub(crate) mod behind;
 pub(crate) mod claim;
 pub(crate) mod discard;
 pub(crate) mod events;

@@ -4,13 +4,16 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::fcntl::{AtFlags, OFlag, OpenHow, ResolveFlag, openat2, readlinkat};
 use nix::sys::stat::{FileStat, SFlag, fstatat};
 use nix::unistd::Uid;
+
+use super::files::file_system;
 
 /// Maximum number of links to follow, as in Linux.
 const MOST_LINKS: usize = 40;
@@ -74,7 +77,15 @@ impl Control {
 /// # Errors
 /// If the system refuses.
 pub fn is_ours_alone(directory: &File) -> io::Result<bool> {
-    Ok(Control::of(&directory.metadata()?) == Control::Ours)
+    Ok(!is_served(directory) && Control::of(&directory.metadata()?) == Control::Ours)
+}
+
+/// True if a program serves the file system of an open file (FUSE), and not that of `/`, too, as in some containers. A file system that does
+/// not say counts as served.
+fn is_served(file: &File) -> bool {
+    let is_plain = file_system(file.as_fd()).is_ok_and(|kind| kind != libc::FUSE_SUPER_MAGIC);
+    let device = |about: io::Result<Metadata>| about.ok().map(|about| about.dev());
+    !is_plain && device(file.metadata()) != device(Path::new("/").symlink_metadata())
 }
 
 impl Target {
@@ -119,10 +130,13 @@ impl Target {
                 continue;
             }
             let entry = at.join(&name);
-            let above = at.symlink_metadata()?;
-            let control = Control::of(&above);
-            let found = match entry.symlink_metadata() {
-                Err(e) if e.kind() == io::ErrorKind::NotFound && rest.is_empty() => None,
+            // One open folder answers all questions: the next lookup of its path may find another one.
+            let folder = directory(&at)?;
+            let above = folder.metadata()?;
+            // A file system that another user serves may say anything about its owners, and lead its links anywhere.
+            let control = if is_served(&folder) { Control::Others } else { Control::of(&above) };
+            let found = match fstatat(&folder, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW) {
+                Err(Errno::ENOENT) if rest.is_empty() => None,
                 found => Some(found?),
             };
             // Users can mount file systems on their directories there, and such a file system may lie about owners.
@@ -132,7 +146,7 @@ impl Target {
                     !rest.is_empty()
                         && found
                             .as_ref()
-                            .is_some_and(|found| is_of_ours(found.uid()) && found.dev() == above.dev())
+                            .is_some_and(|found| is_of_ours(found.st_uid) && found.st_dev == above.dev())
                 }
                 Control::Others => false,
             };
@@ -140,7 +154,8 @@ impl Target {
                 rest.push_front(name);
                 return Target::exposed(at, rest);
             }
-            let is_link = found.is_some_and(|found| found.is_symlink()) && (follows_last || !rest.is_empty());
+            let is_link = found.is_some_and(|found| kind(&found) == SFlag::S_IFLNK)
+                && (follows_last || !rest.is_empty());
             // Most links in /proc lead to what a process has open, whatever their text is.
             let is_magic = is_link && at.starts_with("/proc") && name != "self" && name != "thread-self";
             if is_magic && !rest.is_empty() {
@@ -151,7 +166,7 @@ impl Target {
                 if links > MOST_LINKS {
                     return Err(Errno::ELOOP.into());
                 }
-                let target = entry.read_link()?;
+                let target = PathBuf::from(readlinkat(&folder, name.as_os_str())?);
                 if target.is_absolute() {
                     at = PathBuf::from("/");
                 }
@@ -159,7 +174,7 @@ impl Target {
                 continue;
             }
             if rest.is_empty() {
-                return Ok(Target { folder: directory(&at)?, name, path: entry, is_private: true });
+                return Ok(Target { folder, name, path: entry, is_private: true });
             }
             at = entry;
         }

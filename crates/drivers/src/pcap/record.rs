@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
+use crate::kernel::behind::{Ends, Leaving, PIECE};
 use buf::{Cache, Frame, Packet, TxCaps, TxQueue, Unsent};
 use infra::clock::Clock;
 
@@ -20,8 +21,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// File header without the link type: pcap with nanoseconds, version 2.4, snapshot length 262,144 bytes.
 const HEADER: [u32; 5] = [0xa1b2_3c4d, 0x0004_0002, 0, 0, 262_144];
 
-/// A recording and the thread that writes it. Dropping it waits until the thread has written the last packets and has ended.
-/// [`finish`](Self::finish) does not wait.
+/// A recording and the thread that writes it. Dropping it waits a moment until the thread has written the last packets and has ended, but
+/// not for a file system that does not answer. [`finish`](Self::finish) does not wait.
 pub(crate) struct Recorder {
     shared: Arc<Shared>,
     most: u64,
@@ -42,6 +43,7 @@ struct Shared {
     over: AtomicBool,
     failed: Mutex<Option<String>>,
     has_failed: AtomicBool,
+    leaving: Leaving,
 }
 
 fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -85,8 +87,12 @@ impl Recorder {
     fn writing(most: u64, write: impl FnOnce(&Shared) + Send + 'static) -> io::Result<Recorder> {
         let shared =
             Arc::new(Shared { waiting: Mutex::new(Vec::with_capacity(WAITING)), ..Shared::default() });
+        shared.leaving.may_begin()?;
         let own = Arc::clone(&shared);
-        let thread = thread::Builder::new().name("volley_pcap".into()).spawn(move || write(&own))?;
+        let thread = thread::Builder::new().name("volley_pcap".into()).spawn(move || {
+            let _end = Ends(&own.leaving);
+            write(&own);
+        })?;
         let clock = Clock::new();
         let utc = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let epoch = (utc.as_nanos() as u64).saturating_sub(clock.now_ns());
@@ -160,8 +166,14 @@ impl Drop for Recorder {
     fn drop(&mut self) {
         self.end();
         if let Some(thread) = self.thread.take() {
-            // The thread does not panic.
-            let _ = thread.join();
+            let shared = &self.shared;
+            let written = || shared.written.load(Ordering::Acquire);
+            let is_done = || written() == shared.appended.load(Ordering::Acquire);
+            if !shared.leaving.wait(&thread, is_done, written) {
+                tracing::warn!(
+                    "a recording is not complete yet: its file system does not answer, or is slow"
+                );
+            }
         }
     }
 }
@@ -175,15 +187,15 @@ impl Shared {
             // Read before the buffer is swapped, so that the last packets are written.
             let over = self.over.load(Ordering::Acquire);
             std::mem::swap(&mut *lock(&self.waiting), &mut full);
-            if !full.is_empty() {
-                if let Err(e) = append_to(&mut file, &mut create, &full) {
+            for piece in full.chunks(PIECE) {
+                if let Err(e) = append_to(&mut file, &mut create, piece) {
                     *lock(&self.failed) = Some(e.to_string());
                     self.has_failed.store(true, Ordering::Relaxed);
                     return;
                 }
-                self.written.fetch_add(full.len() as u64, Ordering::Release);
-                full.clear();
+                self.written.fetch_add(piece.len() as u64, Ordering::Release);
             }
+            full.clear();
             if over {
                 return;
             }

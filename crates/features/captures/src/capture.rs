@@ -140,10 +140,8 @@ impl Capture {
     fn turn(&mut self, rings: &Rings) -> bool {
         match &mut self.to {
             Destination::File(sink) => {
-                let before = self.progress.packets;
-                self.progress.take(rings, |captured, time| sink.write(captured, time));
-                if self.progress.packets > before {
-                    sink.look_at_disk();
+                if !sink.is_full() {
+                    self.progress.take(rings, |captured, time| sink.write(captured, time));
                 }
                 self.progress.complete || sink.is_over()
             }
@@ -158,7 +156,6 @@ impl Capture {
             let mut waiting = rings.waiting();
             while waiting > 0 && !self.progress.complete && !sink.is_over() {
                 let taken = self.progress.take(rings, |captured, time| sink.write(captured, time));
-                sink.look_at_disk();
                 waiting = if taken > 0 { waiting.saturating_sub(taken) } else { 0 };
             }
         }

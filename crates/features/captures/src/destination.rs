@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use drivers::{Behind, BehindState};
 use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, PcapError, TsResolution};
@@ -72,13 +73,10 @@ impl Client {
 /// The file of a capture.
 pub(crate) struct Sink {
     path: PathBuf,
-    file: PcapWriter<BufWriter<File>>,
-    /// A second handle of the file, to query its file system.
-    disk: File,
-    /// Percentage of the file system to leave free, if given.
-    leave_free: Option<u32>,
+    file: PcapWriter<BufWriter<Behind>>,
+    state: BehindState,
     /// The error text, if the file system became too full to continue the file.
-    too_full: Option<String>,
+    too_full: Arc<OnceLock<String>>,
     failed: Option<String>,
 }
 
@@ -93,9 +91,17 @@ impl Sink {
         keep: u32,
         leave_free: Option<u32>,
     ) -> Result<Sink, PcapError> {
-        let disk = file.try_clone().map_err(PcapError::IoError)?;
+        let too_full = Arc::new(OnceLock::new());
+        let noted = Arc::clone(&too_full);
+        // If the file system does not report its free space, the space counts as sufficient until a write fails.
+        let check = move |file: &File| {
+            let why = fstatvfs(file).ok().and_then(|disk| is_too_full(&disk, leave_free))?;
+            Some(noted.get_or_init(|| why).clone())
+        };
+        let file = Behind::start(file, check).map_err(PcapError::IoError)?;
+        let state = file.state();
         let file = writer(BufWriter::new(file), keep)?;
-        Ok(Sink { path: path.to_owned(), file, disk, leave_free, too_full: None, failed: None })
+        Ok(Sink { path: path.to_owned(), file, state, too_full, failed: None })
     }
 
     /// Returns the file's path.
@@ -105,30 +111,32 @@ impl Sink {
 
     /// Writes a packet captured at this universal time, in nanoseconds.
     pub(crate) fn write(&mut self, captured: &Captured, time: u64) {
-        if self.failed.is_none() {
+        if !self.is_over() {
             self.failed = write(&mut self.file, captured, time).err().map(|e| e.to_string());
         }
     }
 
-    /// Checks the free space. If the file system does not report it, the space counts as sufficient until a write
-    /// fails.
-    pub(crate) fn look_at_disk(&mut self) {
-        self.too_full = fstatvfs(&self.disk).ok().and_then(|disk| too_full(&disk, self.leave_free));
+    /// True if the thread that writes the file is behind: further packets must wait.
+    pub(crate) fn is_full(&self) -> bool {
+        self.state.is_full()
     }
 
     /// True if the file cannot be continued: a write failed, or the file system became too full.
     pub(crate) fn is_over(&self) -> bool {
-        self.failed.is_some() || self.too_full.is_some()
+        self.failed.is_some() || self.state.is_over()
     }
 
     /// Completes the file. Returns a remark if the file is incomplete or ended early.
     pub(crate) fn finish(self) -> String {
-        // Dropping the writer would hide a failure to write the last bytes.
-        let flushed = self.file.into_writer().into_inner();
-        let failed = self.failed.or(flushed.err().map(|e| e.to_string()));
-        let failed = failed.map(|why| format!("; the file is incomplete: {why}"));
-        let ended = self.too_full.map(|why| format!("; it ended because {why}"));
-        failed.or(ended).unwrap_or_default()
+        let unwritten = match self.file.into_writer().into_inner() {
+            Ok(file) => file.finish(),
+            Err(e) => Some(e.to_string()),
+        };
+        if let Some(why) = self.too_full.get() {
+            return format!("; it ended because {why}");
+        }
+        let failed = self.failed.or(unwritten);
+        failed.map(|why| format!("; the file is incomplete: {why}")).unwrap_or_default()
     }
 }
 
@@ -140,12 +148,12 @@ impl Sink {
 /// reason.
 pub(crate) fn has_room(path: &Path, leave_free: Option<u32>) -> io::Result<()> {
     let disk = statvfs(path.parent().unwrap_or(path)).ok();
-    disk.and_then(|disk| too_full(&disk, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
+    disk.and_then(|disk| is_too_full(&disk, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
 }
 
 /// Returns an error text if the file system is too full to write more. `leave_free` is the percentage to leave free; without it,
 /// [`LEAVE_FREE`] applies.
-fn too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
+fn is_too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
     let bytes = |blocks| u128::from(blocks) * u128::from(disk.fragment_size());
     let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));
     let (percent, most) = leave_free.map_or(LEAVE_FREE, |percent| (percent, u128::MAX));

@@ -125,7 +125,7 @@ pub(crate) fn read(path: &Path, patience: &Patience, is_json: bool, known: &Know
     if file.size > LARGEST {
         return Err(format!("it is larger than {} MiB", LARGEST >> 20));
     }
-    files::must_have_memory_for(file.size).map_err(|e| e.to_string())?;
+    let _memory = files::Parsing::of(file.size).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(|e| e.to_string())?;
     from_bytes(&bytes, known)

@@ -40,7 +40,7 @@ impl Reading {
     fn of(document: impl AsRef<[u8]> + Send + 'static, catalog: Arc<Catalog>) -> Result<Reading, Failure> {
         let read = move |_: &Patience| {
             let bytes = document.as_ref();
-            files::must_have_memory_for(bytes.len() as u64)
+            let _memory = files::Parsing::of(bytes.len() as u64)
                 .map_err(|e| Failure::from(format!("{SENT} is too large: {e}")))?;
             let text = std::str::from_utf8(bytes)
                 .map_err(|e| Failure::from(format!("{SENT} is not UTF-8 text: byte {}", e.valid_up_to())))?;
