@@ -48,6 +48,12 @@ impl Code {
     pub const VALUE_EXIST: Code = Code(-81);
     /// Another interface has the address.
     pub const ADDRESS_IN_USE: Code = Code(-105);
+    /// There is such a bridge domain.
+    pub const BD_ALREADY_EXISTS: Code = Code(-119);
+    /// The bridge domain has ports.
+    pub const BD_IN_USE: Code = Code(-120);
+    /// The number of the bridge domain is too high.
+    pub const BD_ID_EXCEED_MAX: Code = Code(-122);
     /// The object cannot be removed, because other objects use it.
     pub const RSRC_IN_USE: Code = Code(-155);
     /// A floating-point number has the wrong byte order.

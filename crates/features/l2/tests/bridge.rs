@@ -103,10 +103,36 @@ fn impossible_bridges_are_refused() {
     }
     let told = cli.refused("l2fib del 02:00:00:00:00:07 10", "02:00:00:00:00:07");
     assert!(told.contains("bridge domain 10 has no entry of 02:00:00:00:00:07"), "{told}");
+    let told = cli.run("set interface l2 bridge pg0 11").unwrap_err().to_string();
+    assert!(told.contains("pg0 is not a port of bridge domain 10"), "its entry stays in domain 10: {told}");
+    for (command, place, why) in [
+        ("create bridge-domain 10", "10", "there is a bridge domain 10 already"),
+        ("show bridge-domain 99", "99", "there is no bridge domain 99"),
+        ("l2fib flush-mac interface pg1", "pg1", "pg1 is no port of a bridge domain"),
+        ("l2fib add 02:00:00:00:00:07 10 pg0", "pg0", "add \"static\""),
+    ] {
+        let told = cli.refused(command, place);
+        assert!(told.contains(why), "{command}: {told}");
+    }
     // The same interface in another domain.
     cli.ok("l2fib del 02:00:00:00:00:01 10");
     cli.ok("set interface l2 bridge pg0 11");
     assert_eq!(cli.ok("show mode pg0"), "l2 bridge pg0 bd_id 11 shg 0\n");
     cli.ok("config rollback");
     assert_eq!(cli.ok("show mode pg0"), "l2 bridge pg0 bd_id 10 shg 0\n");
+}
+
+/// The MAC table grows within a change.
+#[test]
+fn a_file_may_have_many_entries() {
+    let mut cli = cli();
+    let entries: String = (0..5_000u32)
+        .map(|n| format!("  \"10 02:00:00:00:{:02x}:{:02x}\": pg0\n", n >> 8, n & 0xff))
+        .collect();
+    let file = format!(
+        "interfaces: {{ pg0: {{}}, pg1: {{}} }}\nbridge-domains: {{ 10: {{}} }}\nbridge-ports: {{ pg0: {{ bridge-domain: 10 }} }}\n\
+         l2fib:\n{entries}"
+    );
+    cli.apply(&file).unwrap();
+    assert_eq!(cli.json("show l2fib").as_array().map(Vec::len), Some(5_000));
 }

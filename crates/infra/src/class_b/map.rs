@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::time::Duration;
 
 use super::array::{Array, KEY, Place};
 use crate::class_a::{Reader, Writer, published};
@@ -17,6 +18,8 @@ use crate::sync::{Arc, hint, thread};
 const LOCKS: usize = 64;
 /// Least number of entries to make a table for. With few lines, an entry may find no room although there is some.
 const LEAST: usize = 128;
+/// Maximum number of places that are made free at once.
+const MOST_FREED: usize = 4096;
 /// How often an insert tries to take the lock.
 const TRIES: usize = 64;
 
@@ -106,6 +109,7 @@ pub(super) fn of(domain: &Domain, now: Array) -> (Owner, Map) {
         domain: domain.clone(),
         begun: None,
         moved: 0,
+        generation: 0,
         removed: VecDeque::new(),
     };
     (owner, map)
@@ -244,6 +248,8 @@ pub struct Owner {
     begun: Option<Mark>,
     /// While the table grows: number of lines whose entries have moved.
     moved: usize,
+    /// Number of times that growth has begun or ended.
+    generation: u64,
     /// Places of removed entries in the array `now`, which lookups may still use.
     removed: VecDeque<(Mark, Place)>,
 }
@@ -342,7 +348,9 @@ impl Owner {
     /// # Errors
     /// Fails if there is no memory for a larger table.
     pub fn tend(&mut self, lines: usize, most: usize, lost: impl FnMut(u64, u64)) -> io::Result<bool> {
-        while let Some((_, at)) = self.removed.pop_front_if(|(mark, _)| self.domain.passed(*mark)) {
+        let reached = self.domain.all_passed();
+        for _ in 0..MOST_FREED {
+            let Some((_, at)) = self.removed.pop_front_if(|(mark, _)| *mark <= reached) else { break };
             self.writer.get().now.free(at);
         }
         if self.grows() {
@@ -355,6 +363,32 @@ impl Owner {
         Ok(self.grows())
     }
 
+    /// Makes room after [`Inserted::Full`], if the table then takes at most `most` bytes. Waits for readers for up to `patience`. Must not be
+    /// called within a section. Returns false if there is no room. `lost` is as for [`tend`](Self::tend).
+    ///
+    /// # Errors
+    /// Fails if there is no memory for a larger table.
+    pub fn make_room(
+        &mut self,
+        most: usize,
+        patience: Duration,
+        lost: impl FnMut(u64, u64),
+    ) -> io::Result<bool> {
+        if self.grows() && (!self.domain.synchronize(patience) || self.grow(usize::MAX, lost)) {
+            return Ok(false);
+        }
+        let may_grow = self.writer.get().now.bytes().saturating_mul(2) <= most;
+        if may_grow {
+            self.begin_to_grow()?;
+        }
+        Ok(may_grow)
+    }
+
+    /// Changes when growth begins or ends: entries are then in other lines.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Adds an array of twice the size, into which [`grow`](Self::grow) moves the entries.
     fn begin_to_grow(&mut self) -> io::Result<()> {
         let before = self.writer.get().now.clone();
@@ -363,6 +397,7 @@ impl Owner {
         self.writer.set(Arrays { now, before: Some(before) });
         self.map.shared.locks.iter().for_each(|lock| drop(lock.take()));
         self.begun = Some(self.domain.mark());
+        self.generation += 1;
         self.removed.clear();
         self.moved = 0;
         Ok(())
@@ -402,6 +437,7 @@ impl Owner {
         }
         let now = arrays.now.clone();
         self.writer.set(Arrays { now, before: None });
+        self.generation += 1;
         false
     }
 }

@@ -16,22 +16,14 @@ const FAR: u64 = 0x2000_0000;
 pub fn join(router: &mut Router, index: u32) -> Result<(), RouterError> {
     let policy = Policy { learn: true, forward: true, flood: true, unknown: true, age: 300, limit: 1 << 21 };
     l2::set_domain(router, DOMAIN, policy)?;
-    let port = BridgePort { learn: true, forward: true, flood: true, ..BridgePort::default() };
-    l2::join(router, index, DOMAIN, port)
+    l2::join(router, index, DOMAIN, BridgePort::PLAIN)
 }
 
 /// Adds stations behind a port.
 pub fn fill(router: &mut Router, port: u32, stations: u32) -> Result<(), RouterError> {
     for n in 0..u64::from(stations) {
-        let mac = Mac::from_u64(UPPER << 32 | FAR + n);
-        // While the table grows, it may have no room.
-        let mut tries = 0;
-        while let Err(e) = l2::set_station(router, DOMAIN, mac, port) {
-            tries += 1;
-            if tries > 1_000 {
-                return Err(e);
-            }
-        }
+        let mac = Mac::from_u64((UPPER << 32) | (FAR + n));
+        l2::set_station(router, DOMAIN, mac, port)?;
     }
     Ok(())
 }

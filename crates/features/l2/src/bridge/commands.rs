@@ -59,8 +59,11 @@ fn domains<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "show bridge-domain [<bd:1..16777215>] [{detail | int}]",
         "Show the bridge domains; with \"detail\" or \"int\", also their ports.",
-        |_, a| {
+        |c, a| {
             let (only, with_ports) = (a.get("bd"), a.has("detail") || a.has("int"));
+            if let Some(id) = only.filter(|id| domain(c, *id).is_none()) {
+                return Err(a.fault("bd", format!("there is no bridge domain {id}")));
+            }
             Ok(Output::rows(Domains { from: only.unwrap_or(0), only, with_ports, begun: false }, a.json()))
         },
     );
@@ -85,10 +88,14 @@ fn ports<C: App>(r: &mut Registrar<'_, C>) {
 /// Declares the commands of the MAC table.
 fn table<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
-        "l2fib add <mac:mac> <bd:1..16777215> {filter | <interface:interface> static}",
+        "l2fib add <mac:mac> <bd:1..16777215> {filter | <interface:interface> [static]}",
         "Add an entry to the MAC table. With \"static\", the station is on the port, and cannot move. With \"filter\", frames from and to the address \
          are dropped.",
         |c, a| {
+            if a.get::<String>("interface").is_some() && !a.has("static") {
+                let why = "add \"static\": entries of stations that may move are not supported yet";
+                return Err(a.fault("interface", why));
+            }
             let leads = match a.get::<String>("interface") {
                 Some(interface) => Leads::To(interface),
                 None => Leads::Nowhere,
@@ -122,7 +129,7 @@ fn table<C: App>(r: &mut Registrar<'_, C>) {
             let only = a.has("learn").then_some(true).or(a.has("add").then_some(false));
             let (entries, bytes) = bridges.usage();
             Ok(Output::rows(
-                Macs { line: 0, now: c.now(), bd: a.get("bd"), learned: only, entries, bytes, shown: 0 },
+                Macs { line: 0, bd: a.get("bd"), learned: only, entries, bytes, shown: 0 },
                 a.json(),
             ))
         },
@@ -143,6 +150,10 @@ fn create<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
         }
         c.transact(vec![Change::remove(key)]).map_err(|e| a.about("bd", e))?;
         return Ok(Output::none());
+    }
+    if domain(c, id).is_some() {
+        let why = format!("there is a bridge domain {id} already: use \"set bridge-domain\" to change it");
+        return Err(a.fault("bd", why));
     }
     let mut wanted = BridgeDomain::default();
     let flags = [
@@ -214,8 +225,10 @@ fn change_port<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
 
 fn flush<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     if let Some(interface) = a.get::<String>("interface") {
-        let index = c.router().interface_named(&interface).map(|i| i.index);
-        if let Some(index) = index {
+        if port(c, &interface).is_none() {
+            return Err(a.fault("interface", format!("{interface} is no port of a bridge domain")));
+        }
+        if let Some(index) = c.router().interface_named(&interface).map(|i| i.index) {
             flush_port(c.router_mut(), index)?;
         }
         return Ok(Output::none());
@@ -249,7 +262,6 @@ struct Row {
 /// Lists the MAC table, page by page.
 struct Macs {
     line: usize,
-    now: u64,
     bd: Option<u32>,
     /// Only learned entries, or only others.
     learned: Option<bool>,
@@ -268,7 +280,7 @@ impl<C: App> Rows<C> for Macs {
         let router = c.router();
         let Ok(bridges) = router.state::<Bridges>() else { return false };
         let end = self.line + LINES;
-        for Shown { bd, mac, place } in bridges.entries(self.line..end, self.now) {
+        for Shown { bd, mac, place } in bridges.entries(self.line..end, c.now()) {
             let is_learned = place.kind == Kind::Learned;
             if self.bd.is_some_and(|only| only != bd) || self.learned.is_some_and(|only| only != is_learned) {
                 continue;
@@ -279,7 +291,7 @@ impl<C: App> Rows<C> for Macs {
                 Kind::Static => "static",
                 Kind::Filter => "filter",
             };
-            let age = is_learned.then(|| super::mac::second(self.now).wrapping_sub(place.seen));
+            let age = is_learned.then(|| place.idle(super::mac::second(c.now())));
             let interface = interface.map(|i| i.name.clone());
             page.push(Row { mac: mac.to_string(), bridge_domain: bd, interface, kind, age });
         }
@@ -307,7 +319,11 @@ impl<C: App> Rows<C> for Macs {
         if self.shown == 0 {
             *out += "no l2fib entries\n";
         }
-        *out += &format!("L2FIB total entries: {}, table of {} KiB\n", self.entries, self.bytes >> 10);
+        *out += &format!(
+            "L2FIB total entries: {}, with those that are void, in {} KiB\n",
+            self.entries,
+            self.bytes >> 10
+        );
     }
 }
 

@@ -43,7 +43,9 @@ impl Flood {
     /// Sends a frame out of a port.
     fn send(&self, guard: &Guard, mut held: Held, port: u32, out: &mut Out<'_, Next, Reason>) {
         let plan = self.plans.get(guard, port).copied().unwrap_or_default().tx;
-        let mtu: usize = self.interfaces.get(guard, port).map_or(0, |i| i.mtu.into());
+        let Some(mtu) = self.interfaces.get(guard, port).map(|i| usize::from(i.mtu)) else {
+            return out.drop(Reason::NoPort, held);
+        };
         let mut p = held.packet();
         if !plan.is_empty()
             && let Err(fault) = plan.apply(&mut p)

@@ -2,10 +2,13 @@
 
 use wire::Mac;
 
-/// Number of bridge domains, plus one: index 0 is no domain.
+/// One more than the maximum number of bridge domains: index 0 is no domain.
 pub(crate) const DOMAINS: u32 = 1 << 14;
 /// Number of interface indexes that an entry can have.
 const PORTS: u64 = 1 << 24;
+
+/// By how many seconds the clocks of workers may differ.
+const AHEAD: u16 = 60;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +91,14 @@ impl Place {
     /// True if the entry is void at `now`: it was learned in another epoch, or the station was not heard for `age` seconds. 0 is no limit.
     #[inline(always)]
     pub(crate) fn is_void(self, epoch: u16, age: u16, now: u16) -> bool {
-        self.kind == Kind::Learned && (self.epoch != epoch || age != 0 && now.wrapping_sub(self.seen) >= age)
+        self.kind == Kind::Learned && (self.epoch != epoch || age != 0 && self.idle(now) >= age)
+    }
+
+    /// Returns for how many seconds the station was not heard. Another worker's clock may be ahead: then 0.
+    #[inline(always)]
+    pub(crate) fn idle(self, now: u16) -> u16 {
+        let idle = now.wrapping_sub(self.seen);
+        if idle > u16::MAX - AHEAD { 0 } else { idle }
     }
 }
 
@@ -125,6 +135,8 @@ mod tests {
         let place = Place { kind: Kind::Learned, port: 1, epoch: epoch(2, 3), seen: 65_530 };
         let void = |age, now| place.is_void(epoch(2, 3), age, now);
         assert!(!void(0, 1_000) && !void(60, 53) && void(60, 54));
+        // Other workers are in the next second already.
+        assert!(!void(60, 65_529) && !void(1, 65_500) && void(1, 65_531) && place.idle(65_529) == 0);
         assert!(place.is_void(epoch(2, 4), 0, 65_530) && place.is_void(epoch(1, 3), 0, 65_530));
         assert!(!Place { kind: Kind::Static, ..place }.is_void(0, 1, 0));
         assert!(

@@ -175,6 +175,23 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
             let changes = joining(c, &name, q.bd_id, q.shg);
             message::make(c, changes)
         })
+        .dump::<bridge_domain_dump, _>(|_, q| {
+            // VPP does not support the filter by interface, and answers nothing.
+            let from = if q.bd_id == u32::MAX { 0 } else { q.bd_id };
+            let mut next = (q.sw_if_index == interface_index::NONE).then_some(from);
+            move |c: &C| {
+                let details = details(c, next?)?;
+                next = details.bd_id.checked_add(1).filter(|_| q.bd_id == u32::MAX);
+                (q.bd_id == u32::MAX || q.bd_id == details.bd_id).then_some(details)
+            }
+        });
+    stations(table);
+}
+
+/// Adds the messages about the MAC table.
+fn stations<C: App>(table: &mut Table<C>) {
+    table
+        .module("l2", [3, 3, 0])
         .request::<l2fib_add_del>(entry)
         .operation::<l2fib_flush_all>(|c, _, _| {
             bridges(c)?.flush_all();
@@ -190,16 +207,8 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
             flush_port(c.router_mut(), index).map_err(message::refused)?;
             DONE
         })
-        .dump::<bridge_domain_dump, _>(|_, q| {
-            let mut next = Some(if q.bd_id == u32::MAX { 0 } else { q.bd_id });
-            move |c: &C| {
-                let details = details(c, next?)?;
-                next = details.bd_id.checked_add(1).filter(|_| q.bd_id == u32::MAX);
-                (q.bd_id == u32::MAX || q.bd_id == details.bd_id).then_some(details)
-            }
-        })
-        .dump::<l2_fib_table_dump, _>(|c, q| {
-            let (mut line, mut found, now) = (0, VecDeque::new(), c.now());
+        .dump::<l2_fib_table_dump, _>(|_, q| {
+            let (mut line, mut found) = (0, VecDeque::new());
             move |c: &C| loop {
                 if let Some(details) = found.pop_front() {
                     return Some(details);
@@ -208,7 +217,7 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
                 if line >= bridges.lines() {
                     return None;
                 }
-                let entries = bridges.entries(line..line + 64, now);
+                let entries = bridges.entries(line..line + 64, c.now());
                 found.extend(
                     entries.filter(|shown| [u32::MAX, shown.bd].contains(&q.bd_id)).map(entry_details),
                 );
@@ -244,12 +253,21 @@ fn made<C: App>(
     let key = BridgeDomain::key(id);
     if !is_add {
         domain(c, id).ok_or(Code::NO_SUCH_ENTRY)?;
+        if bridges(c)?.domains(id).next().is_some_and(|(_, _, ports)| !ports.is_empty()) {
+            return Err(Code::BD_IN_USE);
+        }
         return message::make(c, vec![Change::remove(key)]);
+    }
+    if id > *IDS.end() {
+        return Err(Code::BD_ID_EXCEED_MAX);
+    }
+    if domain(c, id).is_some() {
+        return Err(Code::BD_ALREADY_EXISTS);
     }
     if arp.contains(&true) {
         return Err(Code::UNIMPLEMENTED);
     }
-    let mut wanted = BridgeDomain { mac_age, tag, ..domain(c, id).unwrap_or_default() };
+    let mut wanted = BridgeDomain { mac_age, tag, ..BridgeDomain::default() };
     let policy = &mut wanted.policy;
     (policy.learn, policy.forward, policy.flood, policy.unknown) = (learn, forward, flood, unknown);
     message::make(c, vec![Change::set(key, wanted)])
@@ -267,7 +285,7 @@ fn entry<C: App>(c: &mut C, _: &vapi::Caller, q: l2fib_add_del) -> Result<Done, 
     }
     let leads = match q.filter_mac {
         true => Leads::Nowhere,
-        false if q.bvi_mac => return Err(Code::UNIMPLEMENTED),
+        false if q.bvi_mac || !q.static_mac => return Err(Code::UNIMPLEMENTED),
         false => Leads::To(message::name(c.router(), q.sw_if_index)?),
     };
     message::make(c, vec![Change::set(key, FibEntry(leads))])

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use model::cli::quote;
 use model::key::{Key, Kind as ObjectKind, Need, Role};
-use model::object::{Fact, Get, Object, Refused, View, World, refuse, refuse_as};
+use model::object::{Effect, Fact, Get, Object, Refused, View, World, refuse, refuse_as};
 use model::reason::Reason;
 use model::schema::{Described, Named, Parsed, Schema, Valued, number, parsed, text, truth};
 use model::visible::hidden;
@@ -197,8 +197,7 @@ pub struct Bridged {
 
 impl Default for Bridged {
     fn default() -> Bridged {
-        let port = BridgePort { learn: true, forward: true, flood: true, ..BridgePort::default() };
-        Bridged { bridge: 0, port }
+        Bridged { bridge: 0, port: BridgePort::PLAIN }
     }
 }
 
@@ -263,6 +262,11 @@ impl<W: Host> Object<W> for Bridged {
     fn needs(&self, interface: &String, to: &mut dyn FnMut(Need)) {
         to(objects::interface(interface));
         to(Need::new(&DOMAIN, self.bridge));
+    }
+
+    /// In another domain, the entries that lead to the port are checked again.
+    fn effect(&self, old: &Self) -> Effect {
+        if self.bridge == old.bridge { Effect::Stays } else { Effect::Moved }
     }
 
     fn facts(&self, interface: &String, _: Get<'_, W>, to: &mut dyn FnMut(Fact)) {

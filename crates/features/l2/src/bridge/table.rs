@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use infra::class_a::{SlotReader, SlotWriter, slots};
 use infra::class_b::{self, Inserted, Map, Owner};
@@ -18,12 +19,17 @@ use super::mac::{self, DOMAINS, Kind, Place};
 const FIRST: usize = 1024;
 /// Maximum size of the table in bytes. This is enough for 10 million addresses.
 const MOST_BYTES: usize = 512 << 20;
-/// Number of flushes after which all void entries are removed at once: before an epoch returns, none of its entries may be left.
+/// Number of flushes of one domain or port after which all void entries are removed at once: before an epoch returns, none of its entries may
+/// be left.
 const MOST_FLUSHES: u32 = 200;
 /// Number of steps in which the whole table is looked through.
 const STEPS: usize = 100;
-/// Time between two of these steps, in nanoseconds.
+/// Maximum number of lines of a step.
+const MOST_LINES: usize = 4096;
+/// Time between two of these steps, in nanoseconds. If the steps are shorter, there are more.
 const STEP: u64 = 100_000_000;
+/// Longest time to wait for workers before the table grows further, because a configured entry needs room.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// Time between two steps of the table's growth, in nanoseconds.
 const GROWTH: u64 = 1_000_000;
 /// Number of lines whose entries move to the larger table in one step.
@@ -43,6 +49,12 @@ pub struct BridgePort {
     /// True if the port's frames are flooded.
     pub flood: bool,
     pub(crate) epoch: u8,
+}
+
+impl BridgePort {
+    /// A port that learns, forwards and floods.
+    pub const PLAIN: BridgePort =
+        BridgePort { domain: 0, group: 0, learn: true, forward: true, flood: true, epoch: 0 };
 }
 
 impl Setting for BridgePort {
@@ -107,11 +119,28 @@ impl Shared {
     }
 }
 
+/// The epoch of a domain or of a port.
+#[derive(Clone, Copy, Default)]
+struct Epoch {
+    now: u8,
+    /// Number of flushes since all void entries were removed, and in the present pass.
+    flushes: [u32; 2],
+}
+
+impl Epoch {
+    /// Begins the next epoch. Returns true if void entries must be removed, because an epoch will return.
+    fn next(&mut self) -> bool {
+        self.now = self.now.wrapping_add(1);
+        self.flushes.iter_mut().for_each(|n| *n += 1);
+        self.flushes[0] >= MOST_FLUSHES
+    }
+}
+
 /// A bridge domain, for the main thread.
 struct Known {
     index: u32,
     policy: Policy,
-    epoch: u8,
+    epoch: Epoch,
     learned: Arc<AtomicUsize>,
     /// The split-horizon groups of the ports, by interface.
     members: BTreeMap<u32, u8>,
@@ -128,13 +157,12 @@ pub(crate) struct Bridges {
     /// Indexes of removed domains, and the pass through the table in which they were removed.
     leaving: Vec<(u32, u64)>,
     /// The epochs of all interfaces that were ports.
-    epochs: BTreeMap<u32, u8>,
-    /// Number of flushes since all void entries were removed, and in the present pass.
-    flushes: [u32; 2],
+    epochs: BTreeMap<u32, Epoch>,
     /// Number of passes through the table that have ended.
     passes: u64,
-    /// The next line to look at.
+    /// The next line to look at, and the table's generation when the pass began.
     line: usize,
+    generation: u64,
     /// The time of the next step, in nanoseconds of the monotonic clock.
     next: u64,
 }
@@ -160,9 +188,9 @@ impl Bridges {
             free: (1..DOMAINS).collect(),
             leaving: Vec::new(),
             epochs: BTreeMap::new(),
-            flushes: [0; 2],
             passes: 0,
             line: 0,
+            generation: 0,
             next: 0,
         })
     }
@@ -188,10 +216,16 @@ impl Bridges {
         let Some(index) = self.free.pop_first() else {
             let most = DOMAINS - 1;
             return Err(RouterError::new(format!(
-                "there are {most} bridge domains, the maximum, or so many were removed just now"
+                "there are {most} bridge domains, the maximum, with those that were removed in the last minute"
             )));
         };
-        let known = Known { index, policy, epoch: 0, learned: Arc::default(), members: BTreeMap::new() };
+        let known = Known {
+            index,
+            policy,
+            epoch: Epoch::default(),
+            learned: Arc::default(),
+            members: BTreeMap::new(),
+        };
         self.by_id.insert(id, known);
         self.ids.insert(index, id);
         self.publish(id)
@@ -221,7 +255,7 @@ impl Bridges {
         };
         known.members.insert(interface, port.group);
         let domain = known.index;
-        let epoch = *self.epochs.entry(interface).or_default();
+        let epoch = self.epoch(interface);
         self.publish(id)?;
         Ok(BridgePort { domain, epoch, ..port })
     }
@@ -248,7 +282,7 @@ impl Bridges {
             flood,
             unknown,
             age,
-            epoch: *epoch,
+            epoch: epoch.now,
             limit: limit as usize,
             learned: Arc::clone(learned),
             members: members.iter().map(|(interface, group)| (*interface, *group)).collect(),
@@ -258,22 +292,21 @@ impl Bridges {
 
     /// The epoch of an interface.
     pub(crate) fn epoch(&self, interface: u32) -> u8 {
-        self.epochs.get(&interface).copied().unwrap_or_default()
+        self.epochs.get(&interface).copied().unwrap_or_default().now
     }
 
     /// Forgets the learned addresses of an interface. Returns its new epoch, for its [port](BridgePort).
     pub(crate) fn next_epoch(&mut self, interface: u32) -> u8 {
-        self.flushed();
-        let epoch = self.epochs.entry(interface).or_default();
-        *epoch = epoch.wrapping_add(1);
-        *epoch
+        if self.epochs.entry(interface).or_default().next() {
+            self.remove_void();
+        }
+        self.epoch(interface)
     }
 
     /// Forgets the learned addresses of a domain.
     pub(crate) fn flush(&mut self, id: u32) {
-        self.flushed();
-        if let Some(known) = self.by_id.get_mut(&id) {
-            known.epoch = known.epoch.wrapping_add(1);
+        if self.by_id.get_mut(&id).is_some_and(|known| known.epoch.next()) {
+            self.remove_void();
         }
         let _ = self.publish(id);
     }
@@ -284,13 +317,18 @@ impl Bridges {
         ids.into_iter().for_each(|id| self.flush(id));
     }
 
-    /// Counts a flush. Before the epochs are used up, removes all void entries.
-    fn flushed(&mut self) {
-        self.flushes.iter_mut().for_each(|n| *n += 1);
-        if self.flushes[0] >= MOST_FLUSHES {
-            self.sweep(0..self.owner.lines(), None);
-            self.flushes = [0; 2];
-        }
+    /// Removes all entries of earlier epochs.
+    fn remove_void(&mut self) {
+        self.sweep(0..self.owner.lines(), None);
+        self.all_epochs(|epoch| epoch.flushes = [0; 2]);
+    }
+
+    fn all_epochs(&mut self, change: impl FnMut(&mut Epoch)) {
+        self.by_id
+            .values_mut()
+            .map(|known| &mut known.epoch)
+            .chain(self.epochs.values_mut())
+            .for_each(change);
     }
 
     fn tend(&mut self) -> bool {
@@ -302,12 +340,15 @@ impl Bridges {
 
     /// Removes the void entries of these lines. `now` is the time, if ages count.
     fn sweep(&mut self, lines: std::ops::Range<usize>, now: Option<u16>) {
-        let Bridges { owner, domains, epochs, .. } = self;
+        let Bridges { owner, domains, epochs, by_id, ids, .. } = self;
         let is_void = |key: u64, value: u64| {
             let (Some(domain), place) = (domains.get(mac::split(key).0), Place::of(value)) else {
                 return true;
             };
-            let epoch = mac::epoch(domain.epoch, epochs.get(&place.port).copied().unwrap_or_default());
+            let port = epochs.get(&place.port).copied().unwrap_or_default();
+            // An epoch that begins now is not published yet.
+            let known = ids.get(&mac::split(key).0).and_then(|id| by_id.get(id));
+            let epoch = mac::epoch(known.map_or(domain.epoch, |known| known.epoch.now), port.now);
             let age = if now.is_some() { domain.age } else { 0 };
             place.is_void(epoch, age, now.unwrap_or_default())
         };
@@ -324,33 +365,45 @@ impl Bridges {
         if self.tend() {
             return Some(now + GROWTH);
         }
-        if self.owner.is_empty() && self.leaving.is_empty() {
-            self.line = 0;
+        if self.by_id.is_empty() && self.owner.is_empty() && self.leaving.is_empty() {
             return None;
         }
         if now < self.next {
             return Some(self.next);
         }
-        self.next = now + STEP;
         let all = self.owner.lines();
-        let end = (self.line + all.div_ceil(STEPS)).min(all);
+        if self.line == 0 {
+            self.generation = self.owner.generation();
+        }
+        let wanted = all.div_ceil(STEPS);
+        let lines = wanted.min(MOST_LINES);
+        self.next = now + STEP * lines as u64 / wanted as u64;
+        let end = (self.line + lines).min(all);
         self.sweep(self.line..end, Some(mac::second(now)));
         self.line = end;
         if end == all {
             self.line = 0;
-            self.passes += 1;
-            self.flushes = [self.flushes[1], 0];
-            let (passes, free) = (self.passes, &mut self.free);
-            // A domain may have been removed in the middle of a pass.
-            self.leaving.retain(|(index, since)| {
-                let is_gone = passes >= since + 2;
-                if is_gone {
-                    free.insert(*index);
-                }
-                !is_gone
-            });
+            // If the table grew meanwhile, entries may have moved to lines that were looked at before.
+            if self.generation == self.owner.generation() {
+                self.end_pass();
+            }
         }
         Some(self.next)
+    }
+
+    /// Notes that the whole table was looked through.
+    fn end_pass(&mut self) {
+        self.passes += 1;
+        self.all_epochs(|epoch| epoch.flushes = [epoch.flushes[1], 0]);
+        let (passes, free) = (self.passes, &mut self.free);
+        // A domain may have been removed in the middle of a pass.
+        self.leaving.retain(|(index, since)| {
+            let is_gone = passes >= since + 2;
+            if is_gone {
+                free.insert(*index);
+            }
+            !is_gone
+        });
     }
 
     /// Adds or replaces a configured entry.
@@ -374,11 +427,21 @@ impl Bridges {
             match self.owner.insert(key, value) {
                 Inserted::Yes => return Ok(()),
                 Inserted::Present | Inserted::Busy => {}
-                Inserted::Full => {
-                    self.tend();
-                    return Err(RouterError::new("the MAC table has no room now: try again".to_owned()));
-                }
+                Inserted::Full => self.make_room()?,
             }
+        }
+    }
+
+    /// Makes room in the MAC table.
+    fn make_room(&mut self) -> Result<(), RouterError> {
+        let Bridges { owner, domains, .. } = self;
+        let lost = |key: u64, value: u64| forgotten(domains, key, value);
+        match owner.make_room(MOST_BYTES, PATIENCE, lost) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err(RouterError::new(format!("the MAC table is full: it has {} entries", owner.len())))
+            }
+            Err(e) => Err(RouterError::new(format!("the MAC table cannot be made larger: {e}"))),
         }
     }
 
@@ -400,7 +463,7 @@ impl Bridges {
         self.by_id.get(&id).map_or(0, |known| known.learned.load(Relaxed))
     }
 
-    /// Returns the domains' numbers, and the ports of each.
+    /// Returns the domains from a number on: the number, the policy and the ports of each.
     pub(crate) fn domains(&self, from: u32) -> impl Iterator<Item = (u32, &Policy, &BTreeMap<u32, u8>)> {
         self.by_id.range(from..).map(|(id, known)| (*id, &known.policy, &known.members))
     }
@@ -430,7 +493,7 @@ impl Bridges {
         self.owner.entries(lines).filter_map(move |(key, value)| {
             let ((index, mac), place) = (mac::split(key), Place::of(value));
             let (bd, domain) = (*self.ids.get(&index)?, self.domains.get(index)?);
-            let epoch = mac::epoch(domain.epoch, self.epochs.get(&place.port).copied().unwrap_or_default());
+            let epoch = mac::epoch(domain.epoch, self.epoch(place.port));
             (!place.is_void(epoch, domain.age, now)).then_some(Shown { bd, mac, place })
         })
     }
@@ -441,6 +504,7 @@ fn forgotten(domains: &SlotWriter<Domain>, key: u64, value: u64) {
     let domain = domains.get(mac::split(key).0);
     // The count of a removed domain is not needed.
     if let Some(domain) = domain.filter(|_| Place::of(value).kind == Kind::Learned) {
-        domain.learned.fetch_sub(1, Relaxed);
+        let less = domain.learned.fetch_update(Relaxed, Relaxed, |learned| learned.checked_sub(1));
+        debug_assert!(less.is_ok(), "more addresses were forgotten than learned");
     }
 }

@@ -16,8 +16,7 @@ const PORTS: usize = 5;
 const DOMAINS: [u32; 2] = [7, 9_000_000];
 const ALL: Mac = Mac([0xff; 6]);
 const POLICY: Policy = Policy { learn: true, forward: true, flood: true, unknown: true, age: 0, limit: 1000 };
-const PORT: BridgePort =
-    BridgePort { domain: 0, group: 0, learn: true, forward: true, flood: true, epoch: 0 };
+const PORT: BridgePort = BridgePort::PLAIN;
 
 /// A router whose sub-interfaces 1 to 5 (by turns of the left and the right link) remove and add their tags.
 struct Bridged {
@@ -347,4 +346,33 @@ fn the_learn_limit_holds_and_known_stations_stay() {
     router.frame(1, 1, station(1), ALL);
     router.lab.pass(25_000);
     assert_eq!(router.bridges().learned(7), 0, "all are forgotten after some time");
+}
+
+/// The table grows in the middle of a pass, after a domain was removed. The next domain with its index has none of its entries.
+#[test]
+fn a_removed_domain_leaves_nothing_while_the_table_grows() {
+    let mut router = Bridged::new();
+    (0..3).for_each(|port| router.join(port, 7, PORT));
+    for n in 0..100 {
+        router.frame(1, 0, station(n), ALL);
+    }
+    router.lab.pass(5_000);
+    for port in 0..3 {
+        let index = router.ports[port];
+        super::leave(&mut router.lab.router, index).unwrap();
+    }
+    super::remove_domain(&mut router.lab.router, 7).unwrap();
+    let index = router.ports[4];
+    router.join(4, DOMAINS[1], PORT);
+    for n in 0..4_000u64 {
+        let mac = Mac::from_u64(0x0200_0000_0000 + n);
+        super::set_station(&mut router.lab.router, DOMAINS[1], mac, index).unwrap();
+    }
+    router.lab.pass(60_000);
+    let all = router.bridges().usage().0;
+    assert_eq!(all, 4_000, "the entries of the removed domain are gone");
+    super::set_domain(&mut router.lab.router, 7, POLICY).unwrap();
+    (0..3).for_each(|port| router.join(port, 7, PORT));
+    router.frame(1, 0, station(1), ALL);
+    assert_eq!((router.bridges().learned(7), router.known(7).len()), (1, 1));
 }
