@@ -232,10 +232,10 @@ impl Shared {
                 }
                 self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
                 self.unwritten.fetch_sub(piece.len(), Ordering::Release);
-            }
-            let is_new = !full.is_empty() && !self.has_failed.load(Ordering::Relaxed);
-            if let Some(why) = is_new.then(|| check(file)).flatten() {
-                self.fail(false, why);
+                let goes_on = !self.has_failed.load(Ordering::Relaxed);
+                if let Some(why) = goes_on.then(|| check(file)).flatten() {
+                    self.fail(false, why);
+                }
             }
             full.clear();
             if over {
@@ -253,7 +253,6 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
     use std::os::fd::OwnedFd;
 
     use super::*;
@@ -291,12 +290,13 @@ mod tests {
     fn a_file_that_takes_no_bytes_keeps_nobody_waiting() {
         static LEFT: AtomicUsize = AtomicUsize::new(0);
         let bytes = vec![7; 1 << 20];
-        let (mut readers, mut took) = (Vec::new(), Vec::new());
+        let (mut readers, mut took, mut sent) = (Vec::new(), Vec::new(), 0);
         for _ in 0..2 {
             let (reader, writer) = io::pipe().unwrap();
             let mut stuck = behind(File::from(OwnedFd::from(writer)), &LEFT, None);
             while !stuck.state().is_full() {
                 stuck.write_all(&bytes).unwrap();
+                sent += bytes.len() as u64;
             }
             thread::sleep(4 * LOOK);
             let begun = Instant::now();
@@ -307,15 +307,28 @@ mod tests {
         assert!(took[0] >= QUIET && took[1] < QUIET / 2, "the second one is not waited for: {took:?}");
         assert_eq!(LEFT.load(Ordering::Relaxed), 2);
         // They complete the files when they can.
-        for reader in &mut readers {
-            let (mut all, mut piece) = (0, vec![0; 1 << 16]);
-            while all < ROOM {
-                all += reader.read(&mut piece).unwrap();
-            }
-        }
+        let received: u64 = readers.iter_mut().map(|from| io::copy(from, &mut io::sink()).unwrap()).sum();
+        assert_eq!(received, sent);
+        let end = Instant::now() + Duration::from_secs(20);
         while LEFT.load(Ordering::Relaxed) > 0 {
+            assert!(Instant::now() < end);
             thread::yield_now();
         }
+    }
+
+    /// What was written before the check ended the file is lost, if writing it fails.
+    #[test]
+    fn a_failure_after_the_check_is_told() {
+        static LEFT: AtomicUsize = AtomicUsize::new(0);
+        let (reader, writer) = io::pipe().unwrap();
+        let mut behind = behind(File::from(OwnedFd::from(writer)), &LEFT, Some("enough"));
+        behind.write_all(b"x").unwrap();
+        while !behind.state().is_over() {
+            thread::yield_now();
+        }
+        drop(reader);
+        behind.write_all(b"x").unwrap();
+        assert!(behind.finish().is_some_and(|why| why.contains("Broken pipe")));
     }
 
     #[test]

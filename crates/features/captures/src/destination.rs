@@ -111,7 +111,7 @@ impl Sink {
 
     /// Writes a packet captured at this universal time, in nanoseconds.
     pub(crate) fn write(&mut self, captured: &Captured, time: u64) {
-        if !self.is_over() {
+        if self.failed.is_none() {
             self.failed = write(&mut self.file, captured, time).err().map(|e| e.to_string());
         }
     }
@@ -132,11 +132,9 @@ impl Sink {
             Ok(file) => file.finish(),
             Err(e) => Some(e.to_string()),
         };
-        if let Some(why) = self.too_full.get() {
-            return format!("; it ended because {why}");
-        }
-        let failed = self.failed.or(unwritten);
-        failed.map(|why| format!("; the file is incomplete: {why}")).unwrap_or_default()
+        let failed = self.failed.or(unwritten).map(|why| format!("; the file is incomplete: {why}"));
+        let ended = self.too_full.get().map(|why| format!("; it ended because {why}"));
+        failed.into_iter().chain(ended).collect()
     }
 }
 

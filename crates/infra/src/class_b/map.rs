@@ -291,7 +291,7 @@ impl Owner {
             .is_some_and(|(array, at)| array.value(at).compare_exchange(seen, value, AcqRel, Acquire).is_ok())
     }
 
-    /// Inserts an entry. Waits for the lock of the key. After [`Inserted::Full`], [`tend`](Self::tend) makes room, if it may.
+    /// Inserts an entry. Waits for the lock of the key. After [`Inserted::Full`], [`make_room`](Self::make_room) makes room, if it may.
     pub fn insert(&mut self, key: u64, value: u64) -> Inserted {
         let arrays = self.writer.get();
         let hash = arrays.now.hash(key);
@@ -348,11 +348,7 @@ impl Owner {
     /// # Errors
     /// Fails if there is no memory for a larger table.
     pub fn tend(&mut self, lines: usize, most: usize, lost: impl FnMut(u64, u64)) -> io::Result<bool> {
-        let reached = self.domain.all_passed();
-        for _ in 0..MOST_FREED {
-            let Some((_, at)) = self.removed.pop_front_if(|(mark, _)| *mark <= reached) else { break };
-            self.writer.get().now.free(at);
-        }
+        let is_behind = self.free(MOST_FREED) == MOST_FREED;
         if self.grows() {
             return Ok(self.grow(lines, lost));
         }
@@ -360,7 +356,19 @@ impl Owner {
         if self.len() > now.enough() && now.bytes().saturating_mul(2) <= most {
             self.begin_to_grow()?;
         }
-        Ok(self.grows())
+        Ok(self.grows() || is_behind)
+    }
+
+    /// Makes up to `most` places of removed entries free that no lookup uses any more. Returns their number.
+    fn free(&mut self, most: usize) -> usize {
+        let (reached, mut freed) = (self.domain.all_passed(), 0);
+        while freed < most
+            && let Some((_, at)) = self.removed.pop_front_if(|(mark, _)| *mark <= reached)
+        {
+            self.writer.get().now.free(at);
+            freed += 1;
+        }
+        freed
     }
 
     /// Makes room after [`Inserted::Full`], if the table then takes at most `most` bytes. Waits for readers for up to `patience`. Must not be
@@ -374,6 +382,13 @@ impl Owner {
         patience: Duration,
         lost: impl FnMut(u64, u64),
     ) -> io::Result<bool> {
+        // The places of removed entries may be all that is missing.
+        if !self.removed.is_empty() {
+            self.domain.synchronize(patience);
+            if self.free(usize::MAX) > 0 {
+                return Ok(true);
+            }
+        }
         if self.grows() && (!self.domain.synchronize(patience) || self.grow(usize::MAX, lost)) {
             return Ok(false);
         }

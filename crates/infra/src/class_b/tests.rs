@@ -1,6 +1,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -218,4 +219,24 @@ fn threads_share_a_table() {
     let entries = entries(&owner);
     assert!((1..=KEYS).all(|key| entries[&key] >> 8 == key));
     assert_eq!(entries.len(), owner.len());
+}
+
+/// Who removes and inserts much at a time needs no larger table.
+#[test]
+fn room_of_removed_entries_is_used_before_the_table_grows() {
+    let domain = Domain::new();
+    let (mut owner, _) = map(&domain, 1000).unwrap();
+    let bytes = owner.bytes();
+    for round in 0..20u64 {
+        for key in 1..=1000 {
+            let key = 1000 * round + key;
+            while owner.insert(key, 7) == Inserted::Full {
+                assert!(owner.make_room(MOST, Duration::from_secs(1), never).unwrap());
+            }
+        }
+        for key in 1..=1000 {
+            assert!(owner.remove(1000 * round + key, 7));
+        }
+    }
+    assert_eq!((owner.bytes(), owner.len()), (bytes, 0));
 }

@@ -58,8 +58,8 @@ mod tests {
     fn missing_vpp_commands_are_refused_with_the_replacement() {
         let mut cli = Cli::new();
         let mut refused = |line: &str| cli.run(line).unwrap_err().render();
-        assert_eq!(refused("show bridge-domain 1 detail"), "'show bridge-domain' is not supported yet");
-        assert_eq!(refused("sh bri"), "'show bridge-domain' is not supported yet");
+        assert_eq!(refused("show lldp detail"), "'show lldp' is not supported yet");
+        assert_eq!(refused("sh lld"), "'show lldp' is not supported yet");
         assert_eq!(refused("show fib entry 3"), "unknown command; Volley's form: show ip fib");
         assert!(refused("history").contains("unknown command; the client keeps the history"));
         let said = refused("ip route add 10.28.0.0/16 via 10.0.2.2 udp-encap 3");

@@ -28,7 +28,7 @@ pub(crate) struct Place {
     pub kind: Kind,
     /// The interface that leads to the station.
     pub port: u32,
-    /// The [epoch](epoch) in which the entry was learned.
+    /// The [epoch] in which the entry was learned.
     pub epoch: u16,
     /// When the station was last heard, in seconds of the monotonic clock, modulo 2^16.
     pub seen: u16,

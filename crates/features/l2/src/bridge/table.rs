@@ -439,7 +439,7 @@ impl Bridges {
         match owner.make_room(MOST_BYTES, PATIENCE, lost) {
             Ok(true) => Ok(()),
             Ok(false) => {
-                Err(RouterError::new(format!("the MAC table is full: it has {} entries", owner.len())))
+                Err(RouterError::new(format!("the MAC table has no room beside its {} entries", owner.len())))
             }
             Err(e) => Err(RouterError::new(format!("the MAC table cannot be made larger: {e}"))),
         }
@@ -471,6 +471,12 @@ impl Bridges {
     /// Returns the number of the domain with this index.
     pub(crate) fn id(&self, index: u32) -> Option<u32> {
         self.ids.get(&index).copied()
+    }
+
+    /// True if no domain has this index, and no entry of an earlier one is left.
+    #[cfg(test)]
+    pub(crate) fn is_free(&self, index: u32) -> bool {
+        self.free.contains(&index)
     }
 
     /// Number of lines of the MAC table.
