@@ -112,7 +112,8 @@ class Mute(threading.Thread):
         libc = ctypes.CDLL(None, use_errno=True)
         self.unanswered, self.held, self.directory = unanswered, [], tempfile.mkdtemp()
         # A file to write is empty; one without end is large.
-        self.size = 0 if self.WRITE in unanswered else 1 << 22 if pace else 4096
+        self.is_written = self.WRITE in unanswered
+        self.size = 0 if self.is_written else 1 << 22 if pace else 4096
         self.begun, self.is_gone = False, False
         self.device = os.open("/dev/fuse", os.O_RDWR)
         options = f"fd={self.device},rootmode=40000,user_id={os.getuid()},group_id={os.getgid()}"
@@ -145,10 +146,10 @@ class Mute(threading.Thread):
                 self.reply(unique, error=errno.ENOENT)
             elif kind == self.LOOKUP:
                 self.reply(unique, struct.pack("<4QII", 2, 0, 3600, 3600, 0, 0) + attributes(2))
-            elif kind == self.UNLINK:
+            elif kind == self.UNLINK and self.is_written:
                 self.is_gone = True
                 self.reply(unique)
-            elif kind == self.CREATE:
+            elif kind == self.CREATE and self.is_written:
                 self.is_gone = False
                 entry = struct.pack("<4QII", 2, 0, 3600, 3600, 0, 0) + attributes(2)
                 self.reply(unique, entry + struct.pack("<QII", 1, 0, 0))

@@ -132,18 +132,21 @@ fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Behind {
-    /// Starts the thread that writes the file. After each write, `check` may return why the file must not be continued. What was written to
-    /// it before is written nevertheless.
+    /// Starts the thread that writes the file. Before each write, `check` gets the number of bytes that wait, and may return why the file must
+    /// not be continued. What waits is written nevertheless.
     ///
     /// # Errors
     /// If the thread cannot be created, or 16 earlier ones wait for file systems that do not answer.
-    pub fn start(file: File, check: impl Fn(&File) -> Option<String> + Send + 'static) -> io::Result<Behind> {
+    pub fn start(
+        file: File,
+        check: impl Fn(&File, usize) -> Option<String> + Send + 'static,
+    ) -> io::Result<Behind> {
         Behind::started(file, check, Leaving::default())
     }
 
     fn started(
         mut file: File,
-        check: impl Fn(&File) -> Option<String> + Send + 'static,
+        check: impl Fn(&File, usize) -> Option<String> + Send + 'static,
         leaving: Leaving,
     ) -> io::Result<Behind> {
         leaving.may_begin()?;
@@ -220,22 +223,23 @@ impl Write for Behind {
 
 impl Shared {
     /// Writes what waits until the file ends, or a write fails.
-    fn write(&self, file: &mut File, check: impl Fn(&File) -> Option<String>) {
+    fn write(&self, file: &mut File, check: impl Fn(&File, usize) -> Option<String>) {
         let mut full = Vec::new();
         loop {
             // Read before the buffer is swapped, so that the last bytes are written.
             let over = self.over.load(Ordering::Acquire);
             std::mem::swap(&mut *lock(&self.waiting), &mut full);
             for piece in full.chunks(PIECE) {
+                let goes_on = !self.has_failed.load(Ordering::Relaxed);
+                let waits = self.unwritten.load(Ordering::Relaxed);
+                if let Some(why) = goes_on.then(|| check(file, waits)).flatten() {
+                    self.fail(false, why);
+                }
                 if let Err(e) = file.write_all(piece) {
                     return self.fail(true, e.to_string());
                 }
                 self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
                 self.unwritten.fetch_sub(piece.len(), Ordering::Release);
-                let goes_on = !self.has_failed.load(Ordering::Relaxed);
-                if let Some(why) = goes_on.then(|| check(file)).flatten() {
-                    self.fail(false, why);
-                }
             }
             full.clear();
             if over {
@@ -259,7 +263,7 @@ mod tests {
 
     fn behind(file: File, left: &'static AtomicUsize, why: Option<&str>) -> Behind {
         let why = why.map(str::to_owned);
-        Behind::started(file, move |_| why.clone(), Leaving { left, ..Leaving::default() }).unwrap()
+        Behind::started(file, move |_, _| why.clone(), Leaving { left, ..Leaving::default() }).unwrap()
     }
 
     #[test]

@@ -94,8 +94,8 @@ impl Sink {
         let too_full = Arc::new(OnceLock::new());
         let noted = Arc::clone(&too_full);
         // If the file system does not report its free space, the space counts as sufficient until a write fails.
-        let check = move |file: &File| {
-            let why = fstatvfs(file).ok().and_then(|disk| is_too_full(&disk, leave_free))?;
+        let check = move |file: &File, waits: usize| {
+            let why = fstatvfs(file).ok().and_then(|disk| is_too_full(&disk, waits as u128, leave_free))?;
             Some(noted.get_or_init(|| why).clone())
         };
         let file = Behind::start(file, check).map_err(PcapError::IoError)?;
@@ -146,18 +146,20 @@ impl Sink {
 /// reason.
 pub(crate) fn has_room(path: &Path, leave_free: Option<u32>) -> io::Result<()> {
     let disk = statvfs(path.parent().unwrap_or(path)).ok();
-    disk.and_then(|disk| is_too_full(&disk, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
+    disk.and_then(|disk| is_too_full(&disk, 0, leave_free)).map_or(Ok(()), |why| Err(io::Error::other(why)))
 }
 
-/// Returns an error text if the file system is too full to write more. `leave_free` is the percentage to leave free; without it,
-/// [`LEAVE_FREE`] applies.
-fn is_too_full(disk: &Statvfs, leave_free: Option<u32>) -> Option<String> {
+/// Returns an error text if the file system is too full to write more, once the `waits` bytes that wait are written. `leave_free` is the
+/// percentage to leave free; without it, [`LEAVE_FREE`] applies.
+fn is_too_full(disk: &Statvfs, waits: u128, leave_free: Option<u32>) -> Option<String> {
     let bytes = |blocks| u128::from(blocks) * u128::from(disk.fragment_size());
     let (free, all) = (bytes(disk.blocks_available()), bytes(disk.blocks()));
     let (percent, most) = leave_free.map_or(LEAVE_FREE, |percent| (percent, u128::MAX));
     let least = (all * u128::from(percent) / 100).min(most);
     let more = if least == most { format!(" (and less than {} MiB)", most >> 20) } else { String::new() };
-    (free < least).then(|| format!("less than {percent} % of its file system{more} is free (leave-free)"))
+    // A file system without a size does not report any.
+    (all > 0 && free < least + waits)
+        .then(|| format!("less than {percent} % of its file system{more} is free (leave-free)"))
 }
 
 /// Begins a file or stream of packets, with times in nanoseconds.
