@@ -497,7 +497,8 @@ impl World {
         let onward = nodes["ip4-input"] + nodes["ip6-input"] + nodes["arp-input"] + drops("ethernet-input");
         let onward = onward + stats.dropped_for("ethernet-input", "group-ethertype").unwrap_or(0);
         // The frames of ports in a mode.
-        let onward = onward + nodes.get("l2-xconnect").unwrap_or(&0);
+        let of_modes = ["l2-xconnect", "l2-bridge"].map(|node| nodes.get(node).copied().unwrap_or(0));
+        let onward = onward + of_modes.iter().sum::<u64>();
         assert_eq!(nodes["ethernet-input"], onward);
         // The last packets of an interface that goes down are sent outside the graph, and no node counts them.
         let by_nodes = sent - (self.router.sent_at_once() - self.at_once);
