@@ -9,6 +9,7 @@ mod examples;
 mod fragments;
 mod guardian;
 mod guides;
+mod hanging_files;
 mod history;
 mod ip6;
 mod l2;
