@@ -236,4 +236,23 @@ mod tests {
         }
         assert!(!ignores("", SignalKind::hangup()));
     }
+
+    /// At the end, another user may have put anything in the place of the file.
+    #[test]
+    fn a_replaced_pid_file_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pid");
+        let pipe = |path: &Path| nix::unistd::mkfifo(path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let endless = |path: &Path| std::os::unix::fs::symlink("/dev/zero", path).unwrap();
+        for replace in [pipe as fn(&Path), endless] {
+            let file = PidFile::write(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            replace(&path);
+            drop(file);
+            assert!(path.symlink_metadata().is_ok());
+            fs::remove_file(&path).unwrap();
+        }
+        drop(PidFile::write(&path).unwrap());
+        assert!(!path.exists());
+    }
 }
