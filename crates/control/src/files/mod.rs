@@ -153,12 +153,12 @@ pub fn open(path: &Path, patience: &Patience) -> io::Result<Reader> {
 
 /// A file that has the size that it had when it was opened: there is memory for that.
 #[derive(Debug)]
-struct Sized {
+struct FixedSize {
     file: File,
     left: u64,
 }
 
-impl Read for Sized {
+impl Read for FixedSize {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if to.is_empty() {
             return Ok(0);
@@ -177,13 +177,13 @@ impl Read for Sized {
 }
 
 /// Finds and opens an ordinary file. Returns its size in bytes, and the open file, for reading on the calling thread.
-fn find(path: &Path) -> io::Result<(u64, Sized)> {
+fn find(path: &Path) -> io::Result<(u64, FixedSize)> {
     let file = File::open(drivers::find_ordinary(path)?.path())?;
     let size = file.metadata()?.len();
     if size > LARGEST {
         return Err(io::Error::other(format!("it is larger than {} MiB", LARGEST >> 20)));
     }
-    Ok((size, Sized { file, left: size }))
+    Ok((size, FixedSize { file, left: size }))
 }
 
 /// Opens a file of this process for reading and appending; only its owner can open it. Creates it if missing.
