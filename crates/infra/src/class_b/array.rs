@@ -19,7 +19,7 @@ const PROBES: u64 = 8;
 const DEAD: u64 = 1 << 63;
 /// In the word of a line's first key: entries that found no room in this line may be in the next one. This stays set.
 const OVER: u64 = 1 << 62;
-/// The bits of a key.
+/// The largest key.
 pub(super) const KEY: u64 = OVER - 1;
 
 /// The entries of one cache line. A key of 0 is a free entry. A value of 0 is that of an entry that is being removed.

@@ -68,6 +68,7 @@ impl Shared {
 
     /// Inserts an entry. The caller holds the lock of the key.
     fn insert(&self, arrays: &Arrays, key: u64, hash: u64, value: u64) -> Inserted {
+        debug_assert!((1..=KEY).contains(&key) && value != 0, "{key:#x} or {value:#x} is not allowed");
         if arrays.find(key, hash).is_some() {
             return Inserted::Present;
         }
@@ -255,11 +256,6 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns a handle for lookups and inserts.
-    pub fn map(&self) -> Map {
-        self.map.clone()
-    }
-
     /// Number of entries.
     pub fn len(&self) -> usize {
         self.map.len()
@@ -456,5 +452,3 @@ impl Owner {
         false
     }
 }
-
-const _: () = assert!(KEY == (1 << 62) - 1);
