@@ -75,7 +75,7 @@ pub fn remove_domain(router: &mut Router, id: u32) -> Result<(), RouterError> {
 /// Makes an interface a port of a bridge domain, or changes the port.
 ///
 /// # Errors
-/// If there is no such domain or interface, or if the interface is in another port mode. Nothing is changed then.
+/// If there is no such domain or interface, or if the interface is in another port mode. An interface that was no port is unchanged then.
 pub fn join(router: &mut Router, interface: u32, id: u32, port: BridgePort) -> Result<(), RouterError> {
     let mode = router.state::<Mode>()?.0;
     let before = router.setting::<BridgePort>(interface);

@@ -24,7 +24,7 @@ reasons! {
         NoHeadroom = "no-headroom", Error, "there is no room for the new VLAN tags in front of the frame";
         AboveMtu = "above-mtu", Warn, "the frame is larger than the MTU of the output interface";
         BadSource = "bad-source", Warn, "the frame's source address is 0 or that of a group";
-        Moved = "static-moved", Warn, "the frame's source address is configured on another port";
+        StaticMoved = "static-moved", Warn, "the frame's source address is configured on another port";
         Filtered = "filtered", Info, "an entry of the MAC table filters the frame's source or destination address";
         Reflected = "reflected", Info, "the frame's destination is on the port that received it";
         Reserved = "reserved-group", Info, "the frame's destination is a group address that bridges do not forward (IEEE 802.1Q section 8.6.3)";
@@ -144,7 +144,7 @@ fn learn(
         let (place, new) = (Place::of(entry.value), Place::of(from.word));
         match place.kind {
             Kind::Filter => return Learned::Refused(Reason::Filtered),
-            Kind::Static if place.port != new.port => return Learned::Refused(Reason::Moved),
+            Kind::Static if place.port != new.port => return Learned::Refused(Reason::StaticMoved),
             Kind::Static => return Learned::Known,
             Kind::Learned => {}
         }
