@@ -5,7 +5,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -18,10 +18,16 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 /// Maximum number of uses of files that have timed out and still wait for a file system. At this number, further calls
 /// fail at once.
 pub(super) const MOST_HANGING: usize = 64;
+/// Maximum number of these in one directory. A file system that does not answer then leaves places for files elsewhere, also if each use is
+/// of another file, such as a daily save with the date in its name.
+const MOST_OF_DIRECTORY: usize = 4;
 /// Maximum number of files that are read at the same time, including those that nobody waits for any more. A file system may answer, but
 /// slowly, and each has a thread and memory.
 const MOST_READING: usize = 64;
-static READING: AtomicUsize = AtomicUsize::new(0);
+/// Maximum number of these in one directory.
+const READING_OF_DIRECTORY: usize = 16;
+/// The directories of the files that are being read.
+static READING: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 /// Calls that nobody waits for any more.
 static HANGING: Mutex<Vec<Late>> = Mutex::new(Vec::new());
 
@@ -58,14 +64,23 @@ impl Call {
     /// Begins a call.
     ///
     /// # Errors
-    /// If an earlier call for this file still waits, or `most` calls for other files.
+    /// If an earlier call for this file still waits, 4 calls for other files of its directory, or `most` calls in all.
     pub(super) fn begin(path: &Path, most: usize) -> io::Result<Call> {
         let mut hanging = HANGING.lock().unwrap_or_else(|e| e.into_inner());
         hanging.retain(|late| late.waits.strong_count() > 0);
         if hanging.iter().any(|late| late.path == path && late.hangs()) {
             return Err(silent());
         }
-        if hanging.iter().filter(|late| late.hangs()).count() >= most {
+        let hanging = || hanging.iter().filter(|late| late.hangs());
+        let mut beside = hanging().filter(|late| late.path.parent() == path.parent());
+        if let Some(other) = beside.nth(MOST_OF_DIRECTORY - 1) {
+            let (directory, other) = (path.parent().unwrap_or(path).display(), other.path.display());
+            let why = format!(
+                "{MOST_OF_DIRECTORY} files in {directory}, such as {other}, wait for a file system that does not answer: check it first"
+            );
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        if hanging().count() >= most {
             let why = format!("{most} files wait for file systems that do not answer: check those first");
             return Err(io::Error::new(io::ErrorKind::TimedOut, why));
         }
@@ -78,24 +93,33 @@ impl Call {
     }
 }
 
-/// The permission to read one file, out of [`MOST_READING`].
-pub(super) struct Place;
+/// The permission to read one file of a directory, out of [`MOST_READING`].
+pub(super) struct Place(PathBuf);
 
 impl Place {
-    pub(super) fn take() -> io::Result<Place> {
-        let take = |reading: usize| (reading < MOST_READING).then_some(reading + 1);
-        match READING.try_update(Ordering::AcqRel, Ordering::Acquire, take) {
-            Ok(_) => Ok(Place),
-            Err(_) => Err(io::Error::other(format!(
-                "{MOST_READING} files are being read, the maximum: try again later, or check if a file system is slow"
-            ))),
-        }
+    pub(super) fn take(file: &Path) -> io::Result<Place> {
+        let directory = file.parent().unwrap_or(file);
+        let mut reading = READING.lock().unwrap_or_else(|e| e.into_inner());
+        let most = if reading.len() >= MOST_READING {
+            format!("{MOST_READING} files")
+        } else if reading.iter().filter(|other| *other == directory).count() >= READING_OF_DIRECTORY {
+            format!("{READING_OF_DIRECTORY} files of {}", directory.display())
+        } else {
+            reading.push(directory.to_owned());
+            return Ok(Place(directory.to_owned()));
+        };
+        let why =
+            format!("{most} are being read, the maximum: try again later, or check if a file system is slow");
+        Err(io::Error::other(why))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        READING.fetch_sub(1, Ordering::AcqRel);
+        let mut reading = READING.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(at) = reading.iter().position(|directory| *directory == self.0) {
+            reading.swap_remove(at);
+        }
     }
 }
 
@@ -189,7 +213,7 @@ pub(super) fn died() -> io::Error {
 /// further opens of this path fail until the file system has answered.
 ///
 /// # Errors
-/// If `open` fails, the file system does not answer, 64 earlier calls wait for an answer, or the thread cannot be created.
+/// If `open` fails, the file system does not answer, 4 earlier calls for files of the directory or 64 in all wait for an answer, or the thread cannot be created.
 pub fn open(
     path: &Path,
     patience: Duration,
@@ -229,7 +253,7 @@ pub fn open(
 /// Reads a file by `read`, on a thread without other files. Waits while there is `patience`. After a timeout, `read` should end at its next progress; until it has ended, further reads and opens of this path fail.
 ///
 /// # Errors
-/// If the time is over, 32 earlier calls wait for an answer, 64 files are being read, or the thread cannot be created or panics.
+/// If the time is over, 4 earlier calls for files of the directory or 32 in all wait for an answer, 64 files are being read, or the thread cannot be created or panics.
 pub fn read<T: Send + 'static>(
     path: &Path,
     patience: &Patience,
@@ -237,7 +261,7 @@ pub fn read<T: Send + 'static>(
 ) -> io::Result<T> {
     // Half of the calls, so that others can still open files if many captures are on a file system that hangs.
     let call = Call::begin(path, MOST_HANGING / 2)?;
-    let place = Place::take()?;
+    let place = Place::take(path)?;
     let (left, name) = (call.late(path), path.to_owned());
     let progress = Arc::new(Progress::default());
     let (to_us, result) = sync_channel(1);
@@ -329,5 +353,29 @@ mod tests {
         until(|| late(path, &Patience::without_end()).is_some_and(|why| why.contains("does not answer")));
         drop(tell);
         until(|| late(path, &Patience::without_end()).is_none());
+    }
+
+    /// Each use is of another file, as with a daily save. Other directories keep their places.
+    #[test]
+    fn a_directory_that_hangs_leaves_places_for_others() {
+        let (tell, told) = channel::<()>();
+        let told = Arc::new(Mutex::new(told));
+        let refused = (0..8).map(|day| {
+            let told = told.clone();
+            let path = format!("/nowhere/daily/save-{day}");
+            let opened = open(Path::new(&path), Duration::ZERO, move |path| {
+                let _ = told.lock().unwrap_or_else(|e| e.into_inner()).recv();
+                File::open(path)
+            });
+            opened.unwrap_err().to_string()
+        });
+        let refused: Vec<String> = refused.collect();
+        assert_eq!(refused.iter().filter(|why| why.contains("files in /nowhere/daily, such as")).count(), 4);
+        assert!(open(Path::new("/proc/self/comm"), PATIENCE, |path| File::open(path)).is_ok());
+        drop(tell);
+        until(|| {
+            let again = open(Path::new("/nowhere/daily/again"), PATIENCE, |path| File::open(path));
+            again.is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
+        });
     }
 }

@@ -31,14 +31,14 @@ pub struct Stream {
 /// and the file. Opening it, and reading from it, waits while there is `patience`.
 ///
 /// # Errors
-/// As `open`; or if the time is over, 32 earlier calls wait for an answer, 64 files are being read, or the thread cannot be created.
+/// As `open`; or if the time is over, 32 earlier calls wait for an answer, 64 files are being read, 16 of the directory, or the thread cannot be created.
 pub fn stream<T: Send + 'static, R: Read>(
     path: &Path,
     patience: &Patience,
     open: impl FnOnce(&Path) -> io::Result<(T, R)> + Send + 'static,
 ) -> io::Result<(T, Stream)> {
     let call = Call::begin(path, MOST_HANGING / 2)?;
-    let place = Place::take()?;
+    let place = Place::take(path)?;
     let late = call.late(path);
     let (to_us, opened) = sync_channel(1);
     let (to_reader, pieces) = sync_channel(AHEAD);
