@@ -1,10 +1,12 @@
 """A client of the native API over TLS. Usage: tls.py DIRECTORY PORT TASK; prints "done" after the task."""
+import collections
 import http.client
 import json
 import os
 import socket
 import ssl
 import sys
+import threading
 import time
 
 
@@ -82,6 +84,53 @@ def strangers(directory, port):
         assert Router(directory, port, "alice").ask("GET", "/v1")[0] == 200
         assert time.monotonic() - begun < 1.5, "clients of other addresses delay nobody"
     del far, busy
+    # A flood from a thousand addresses, of clients that say nothing, and of those that begin a handshake. A client whose address is known
+    # comes in; among those that say nothing, an unknown one, too.
+    for greeting, addresses in ((b"", [None, "127.9.9.9"]), (hello(), [None])):
+        flood = Flood(port, greeting)
+        flood.start()
+        while flood.connections < 1000:
+            time.sleep(0.01)
+        for address in addresses:
+            for _ in range(3):
+                begun, alice = time.monotonic(), Router(directory, port, "alice")
+                alice.source_address = address and (address, 0)
+                assert alice.ask("GET", "/v1")[0] == 200
+                took = time.monotonic() - begun
+                assert took < 3, f"a flood of {greeting[:1]} keeps {address} waiting for {took:.1f} s"
+        flood.ends = True
+        flood.join()
+
+
+def hello():
+    """Returns the first message of a client."""
+    there = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), there, server_hostname="localhost")
+    try:
+        client.do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return there.read()
+
+
+class Flood(threading.Thread):
+    """Connects again and again from a thousand addresses, and sends the greeting."""
+
+    def __init__(self, port, greeting):
+        super().__init__()
+        self.port, self.greeting, self.connections, self.ends = port, greeting, 0, False
+
+    def run(self):
+        held = collections.deque(maxlen=600)
+        while not self.ends:
+            n = self.connections % 1000
+            try:
+                one = socket.create_connection(("127.0.0.1", self.port), 5, (f"127.2.{n >> 8}.{n & 255}", 0))
+                one.sendall(self.greeting)
+                held.append(one)
+            except OSError:
+                pass
+            self.connections += 1
 
 
 def grpc(directory, port):

@@ -5,9 +5,9 @@
 //! the encrypted connection.
 
 mod credentials;
-mod handshakes;
+mod waiting;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::future;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
@@ -31,15 +31,19 @@ use tokio_rustls::server::TlsStream;
 use crate::fair::Queue;
 use crate::startup::Tls;
 use credentials::{CHECK, Credentials, Files};
-use handshakes::Handshakes;
+use waiting::Waiting;
 
 /// Maximum number of clients with a valid certificate.
 const CLIENTS: usize = 192;
 /// Maximum number of handshakes at a time. A connection in its handshake does not count as one of the [`CLIENTS`], so clients without a
 /// certificate cannot keep out those with one.
 const HANDSHAKES: usize = 64;
-/// Maximum number of connections that wait for their handshakes.
+/// Maximum number of connections that have not sent anything yet, and of those that wait for their handshakes.
 const WAITING: usize = 256;
+/// Maximum number of connections before their turn, also of those that are about to end. At this number, further ones wait in the kernel.
+const MOST_BEFORE: usize = 2 * WAITING;
+/// Maximum number of addresses to remember from which clients with a valid certificate came.
+const KNOWN: usize = 1024;
 /// Maximum number of connections from one IPv4 address, or one IPv6 network of 64 bits.
 const OF_ADDRESS: usize = 16;
 /// Time in seconds without received packets after which the kernel sends TCP keepalive probes to the client.
@@ -50,7 +54,7 @@ const ALIVE: u32 = 60_000;
 const FAREWELL: Duration = Duration::from_secs(1);
 /// Maximum number of characters of a client's name.
 const LONGEST_NAME: usize = 64;
-/// Time in which a client must complete the handshake.
+/// Time in which a client must begin the handshake, and then complete it.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Interval between two handshakes when many clients come. It bounds the time that a flood of handshakes takes from a core.
 const PACE: Duration = Duration::from_millis(5);
@@ -114,11 +118,18 @@ impl Port {
     async fn accept(self, pass: mpsc::Sender<Certified>) -> io::Result<()> {
         let Port { listener, mut files, credentials } = self;
         let listener = net::TcpListener::from_std(listener)?;
+        let (certify, mut certified) = mpsc::channel(CLIENTS);
         let mut door = Door {
             credentials,
             pass,
+            certify,
+            before: 0,
+            silent: Waiting::new(WAITING),
             queue: Queue::default(),
-            handshakes: Handshakes::new(HANDSHAKES),
+            of_known: Queue::default(),
+            was_known: false,
+            handshakes: Waiting::new(HANDSHAKES),
+            known: VecDeque::new(),
             places: Arc::new(Semaphore::new(CLIENTS)),
             clients: JoinSet::new(),
             addresses: BTreeMap::new(),
@@ -131,7 +142,7 @@ impl Port {
         }
         loop {
             tokio::select! {
-                come = listener.accept() => match come {
+                come = listener.accept(), if door.before < MOST_BEFORE => match come {
                     Ok((stream, address)) => door.add(stream, address),
                     Err(e) => {
                         tracing::warn!("cannot accept a client of the native API over TLS: {e}");
@@ -140,11 +151,26 @@ impl Port {
                 },
                 Some(ended) = door.clients.join_next() => {
                     // A task that panics is a fault of the program; its address keeps its place.
-                    if let Ok(address) = ended {
-                        door.leave(address);
+                    match ended {
+                        Ok(Step::Speaks(client)) => {
+                            door.before -= 1;
+                            door.wait(client);
+                        }
+                        Ok(Step::Silent(ip)) => {
+                            door.before -= 1;
+                            door.leave(ip);
+                        }
+                        Ok(Step::Displaced(ip, address)) => {
+                            door.before -= 1;
+                            door.leave(ip);
+                            door.reject(address);
+                        }
+                        Ok(Step::Ended(ip)) => door.leave(ip),
+                        Err(_) => {}
                     }
                 }
-                _ = pace.tick(), if !door.queue.is_empty() => door.next(),
+                Some(ip) = certified.recv() => door.remember(ip),
+                _ = pace.tick(), if !(door.queue.is_empty() && door.of_known.is_empty()) => door.next(),
                 _ = check.tick() => door.renew(&mut files),
                 () = door.pass.closed() => return Ok(()),
             }
@@ -152,17 +178,44 @@ impl Port {
     }
 }
 
-/// Connections to the port, from their arrival to their end.
+/// A connection before its handshake: the address by which it is counted, the stream, and the client's address.
+type Client = (IpAddr, net::TcpStream, SocketAddr);
+
+/// What has happened to a connection.
+enum Step {
+    /// The client has begun its handshake.
+    Speaks(Client),
+    /// The client has sent nothing, and others have taken its place.
+    Displaced(IpAddr, SocketAddr),
+    /// The client has ended the connection, or sent nothing in time.
+    Silent(IpAddr),
+    /// A connection of this address has ended.
+    Ended(IpAddr),
+}
+
+/// Connections to the port, from their arrival to their end. Whoever sends nothing takes no turn of the others, and a flood of unknown
+/// addresses does not keep out those from which clients with a valid certificate came before, nor the other way round.
 struct Door {
     credentials: Credentials,
     pass: mpsc::Sender<Certified>,
-    /// Connections that wait for their handshakes, by address.
+    /// For the addresses of clients with a valid certificate.
+    certify: mpsc::Sender<IpAddr>,
+    /// Number of tasks that wait for the first bytes of a connection.
+    before: usize,
+    /// Connections that have not sent anything yet.
+    silent: Waiting,
+    /// Connections that wait for their handshakes, by address: those of unknown addresses, and of known ones, which have every second turn.
     queue: Queue<IpAddr, (net::TcpStream, SocketAddr)>,
-    handshakes: Handshakes,
+    of_known: Queue<IpAddr, (net::TcpStream, SocketAddr)>,
+    /// True if the next turn is that of an unknown address, if one waits.
+    was_known: bool,
+    handshakes: Waiting,
+    /// The addresses from which clients with a valid certificate came, the last one first.
+    known: VecDeque<IpAddr>,
     /// A permit for each client with a valid certificate, [`CLIENTS`] in all.
     places: Arc<Semaphore>,
-    /// The connections that have left the queue. Each task returns the address by which its connection is counted.
-    clients: JoinSet<IpAddr>,
+    /// The connections that are in no queue.
+    clients: JoinSet<Step>,
     /// Number of connections, by address.
     addresses: BTreeMap<IpAddr, usize>,
     /// Time of the last log line about a rejected connection.
@@ -185,7 +238,7 @@ impl Door {
         }
     }
 
-    /// Adds a new connection to the queue. Rejects connections if there are too many of its address, or too many in the queue.
+    /// Waits until a new client begins its handshake. Rejects connections if there are too many of its address, or too many silent ones.
     fn add(&mut self, stream: net::TcpStream, address: SocketAddr) {
         let ip = network(address.ip());
         let count = self.addresses.entry(ip).or_default();
@@ -193,13 +246,45 @@ impl Door {
             return self.reject(address);
         }
         *count += 1;
-        self.queue.add(ip, (stream, address));
-        if self.queue.len() > WAITING
-            && let Some((ip, (_, address))) = self.queue.displace()
+        self.before += 1;
+        let displaced = self.silent.begin(ip, self.is_known(ip));
+        self.clients.spawn(async move {
+            let mut piece = [0];
+            tokio::select! {
+                begun = timeout(HANDSHAKE, stream.peek(&mut piece)) => match begun {
+                    Ok(Ok(1..)) => return Step::Speaks((ip, stream, address)),
+                    Ok(Ok(0)) => {}
+                    Ok(Err(e)) => disconnected(address, &e),
+                    Err(_) => disconnected(address, &late()),
+                },
+                _ = displaced => return Step::Displaced(ip, address),
+            }
+            Step::Silent(ip)
+        });
+    }
+
+    /// Adds a client to its queue. If there are too many, rejects the oldest of the address with the most.
+    fn wait(&mut self, (ip, stream, address): Client) {
+        let is_known = self.is_known(ip);
+        let queue = if is_known { &mut self.of_known } else { &mut self.queue };
+        queue.add(ip, (stream, address));
+        if queue.len() > WAITING
+            && let Some((ip, (_, address))) = queue.displace()
         {
             self.leave(ip);
             self.reject(address);
         }
+    }
+
+    fn is_known(&self, ip: IpAddr) -> bool {
+        self.known.contains(&ip)
+    }
+
+    /// Notes the address of a client with a valid certificate.
+    fn remember(&mut self, ip: IpAddr) {
+        self.known.retain(|other| *other != ip);
+        self.known.push_front(ip);
+        self.known.truncate(KNOWN);
     }
 
     /// Logs that a connection is rejected, at most once in [`TOLD`].
@@ -222,10 +307,15 @@ impl Door {
 
     /// Begins the next handshake.
     fn next(&mut self) {
-        let Some((ip, (stream, address))) = self.queue.next() else { return };
-        let displaced = self.handshakes.begin(ip);
+        let next = match self.was_known {
+            true => self.queue.next().or_else(|| self.of_known.next()),
+            false => self.of_known.next().or_else(|| self.queue.next()),
+        };
+        let Some((ip, (stream, address))) = next else { return };
+        self.was_known = !self.was_known;
+        let displaced = self.handshakes.begin(ip, self.is_known(ip));
         let Credentials { acceptor, verifiers } = self.credentials.clone();
-        let (pass, places) = (self.pass.clone(), self.places.clone());
+        let (pass, places, certify) = (self.pass.clone(), self.places.clone(), self.certify.clone());
         self.clients.spawn(async move {
             let served = async {
                 let (encrypted, role, name) = tokio::select! {
@@ -233,13 +323,15 @@ impl Door {
                     _ = displaced => return Err(io::Error::other("too many handshakes at a time")),
                 };
                 let full = |_| io::Error::other(format!("{CLIENTS} clients are connected, the maximum"));
+                // If the channel is full, the next connection tells.
+                let _ = certify.try_send(ip);
                 let _place = places.try_acquire_owned().map_err(full)?;
                 serve(encrypted, Peer::Certified(name.into(), address), role, pass).await
             };
             if let Err(e) = served.await {
-                tracing::info!("a client of the native API at {address} was disconnected: {e}");
+                disconnected(address, &e);
             }
-            ip
+            Step::Ended(ip)
         });
     }
 }
@@ -253,6 +345,14 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
+fn disconnected(address: SocketAddr, why: &io::Error) {
+    tracing::info!("a client of the native API at {address} was disconnected: {why}");
+}
+
+fn late() -> io::Error {
+    io::Error::other(format!("no handshake within {} s", HANDSHAKE.as_secs()))
+}
+
 /// Does the handshake with a client. Returns the encrypted connection, and the client's role and name.
 async fn greet(
     stream: net::TcpStream,
@@ -264,8 +364,7 @@ async fn greet(
     setsockopt(&stream, sockopt::KeepAlive, &true)?;
     setsockopt(&stream, sockopt::TcpKeepIdle, &QUIET)?;
     setsockopt(&stream, sockopt::TcpUserTimeout, &ALIVE)?;
-    let late = |_| io::Error::other(format!("no handshake within {} s", HANDSHAKE.as_secs()));
-    let encrypted = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(late)??;
+    let encrypted = timeout(HANDSHAKE, acceptor.accept(stream)).await.map_err(|_| late())??;
     let known = identity(&encrypted, verifiers);
     let (role, name) = known.ok_or_else(|| {
         io::Error::other(
