@@ -118,11 +118,13 @@ impl Array {
             let line = self.at(hash, probe);
             let keys = &self.lines[line].keys;
             let first = keys[0].load(Acquire);
-            if first & !OVER == key {
-                return Some(Place { line, entry: 0 });
+            // All keys are compared, without a branch for each: which of them it is cannot be predicted.
+            let mut found = u32::from(first & !OVER == key);
+            for (n, other) in keys.iter().enumerate().skip(1) {
+                found |= u32::from(other.load(Acquire) == key) << n;
             }
-            if let Some(entry) = (1..ENTRIES).find(|entry| keys[*entry].load(Acquire) == key) {
-                return Some(Place { line, entry });
+            if found != 0 {
+                return Some(Place { line, entry: found.trailing_zeros() as usize });
             }
             if first & OVER == 0 {
                 return None;
