@@ -55,6 +55,12 @@ impl EthernetHeader {
         u64::from_le_bytes(get::<0, 8, _>(&self.0)) << 16
     }
 
+    /// Source address as [`Mac::to_word`].
+    #[inline(always)]
+    pub const fn src_word(&self) -> u64 {
+        u64::from_le_bytes(get::<6, 8, _>(&self.0)) << 16
+    }
+
     /// Source address.
     #[inline(always)]
     pub const fn src(&self) -> Mac {

@@ -54,7 +54,7 @@ impl Mac {
     }
 
     /// Returns a word with the address in its upper six bytes; the least significant of these is the first byte sent. The word is only for
-    /// comparisons with [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word).
+    /// comparisons with [`EthernetHeader::dst_word`](crate::ethernet::EthernetHeader::dst_word), and for keys of tables.
     #[inline(always)]
     pub const fn to_word(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;

@@ -405,6 +405,27 @@ pub fn build(src: Ipv6Addr, dst: Ipv6Addr, message: &Message, options: &[NdOptio
     [&ip.0[..], &icmp.0, &body].concat()
 }
 
+/// Length of an [`answer`] in bytes.
+pub const ANSWER_LEN: usize = Ipv6Header::LEN + Icmpv6Header::LEN + 24;
+
+/// Returns the whole packet that answers a solicitation of `asker` for another host, which has the target and is no router: a solicited
+/// advertisement that replaces earlier ones. Nothing is allocated.
+pub fn answer(asker: Ipv6Addr, target: Ipv6Addr, mac: Mac) -> [u8; ANSWER_LEN] {
+    let mut body = [0; 24];
+    body[..16].copy_from_slice(&target.octets());
+    body[16..18].copy_from_slice(&[option::TARGET, 1]);
+    body[18..].copy_from_slice(&mac.0);
+    let mut ip = Ipv6Header::new(target, asker, protocol::ICMPV6, Icmpv6Header::LEN + body.len());
+    ip.set_hop_limit(HOP_LIMIT);
+    let icmp = Icmpv6Header::new(&ip, kind::NEIGHBOR_ADVERTISEMENT, 0, SOLICITED | OVERRIDE, &body);
+    let mut packet = [0; ANSWER_LEN];
+    let (head, rest) = packet.split_at_mut(Ipv6Header::LEN);
+    head.copy_from_slice(&ip.0);
+    rest[..Icmpv6Header::LEN].copy_from_slice(&icmp.0);
+    rest[Icmpv6Header::LEN..].copy_from_slice(&body);
+    packet
+}
+
 fn write_option(option: &NdOption<'_>, out: &mut Vec<u8>) {
     match *option {
         NdOption::SourceMac(mac) => {
