@@ -134,6 +134,12 @@ Settings = TypedDict(
 BridgeDomain = TypedDict(
     "BridgeDomain",
     {
+        # Answer ARP requests and neighbor solicitations for the hosts in bridge-hosts, instead of flooding
+        # them. Default: false.
+        "arp-term": bool,
+        # Send ARP messages to all that are not answered to the port for unknown unicast (uu-fwd), if there is
+        # one. Default: false.
+        "arp-ufwd": bool,
         # Send broadcast and multicast frames to all ports. Default: true.
         "flood": bool,
         # Send frames to known stations to their ports only. Without it, they are flooded like frames to
@@ -171,10 +177,27 @@ BridgePort = TypedDict(
         # No frame goes from a port of a group to another port of the same group. 0: no group. Values: 0 to
         # 255. Default: 0.
         "split-horizon-group": int,
+        # Send frames to unknown stations to this port, instead of flooding them. The port gets no flooded
+        # frames. Default: false.
+        "uu-fwd": bool,
     },
     total=False,
 )
 """An entry of the section `bridge-ports`."""
+
+
+Bvi = TypedDict(
+    "Bvi",
+    {
+        # The number of the bridge domain. Values: 1 to 16777215.
+        "bridge-domain": int,
+        # No frame goes between the BVI and the ports of the same group. 0: no group. Values: 0 to 255.
+        # Default: 0.
+        "split-horizon-group": int,
+    },
+    total=False,
+)
+"""An entry of the section `bvis`."""
 
 
 InterfaceAfPacket = TypedDict(
@@ -732,8 +755,12 @@ Config = TypedDict(
     {
         # The section `bridge-domains`.
         "bridge-domains": dict[str, BridgeDomain],
+        # The section `bridge-hosts`.
+        "bridge-hosts": dict[str, str],
         # The section `bridge-ports`.
         "bridge-ports": dict[str, BridgePort],
+        # The section `bvis`.
+        "bvis": dict[str, Bvi],
         # The section `cross-connects`.
         "cross-connects": dict[str, str],
         # The section `interfaces`.

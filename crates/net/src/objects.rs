@@ -26,6 +26,12 @@ pub static INTERFACE: Role = Role {
     title: |id| id.get::<String>().map_or_else(|| "an interface".into(), |name| format!("interface {name}")),
 };
 
+/// The role of an object that gives a loopback a link with neighbors, identified by the loopback's name.
+pub static LINK: Role = Role {
+    name: "link",
+    title: |id| id.get::<String>().map_or_else(|| "a link".into(), |name| format!("the link of {name}")),
+};
+
 /// Returns the reference by which an object of the configuration states that it needs a VRF; `None` for VRF 0, which always exists.
 pub fn table(table: u32) -> Option<Need> {
     (table != 0).then(|| Need::new(&TABLE, table))
@@ -36,6 +42,13 @@ pub fn interface(name: &str) -> Need {
     Need::new(&INTERFACE, name)
 }
 
+/// Returns the reference by which an object of the configuration states that it needs the link of a loopback.
+pub fn link(name: &str) -> Need {
+    Need::new(&LINK, name)
+}
+
+/// Loopbacks with a link, by name.
+const LINKED: &str = "linked";
 /// Interfaces: name, why no packet can be sent on it, and the other properties in [`Port`].
 const INTERFACES: &str = "interface";
 /// Interfaces that route IP packets: name, and the number of the use in [`Routes::ALL`].
@@ -169,6 +182,16 @@ pub fn may_be_switched<W: World>(name: &str, how: &str, view: &View<'_, W>) -> R
         Some(other) => refuse_as(Reason::Unfit, format!("{name} {other} already: {}", to_route(name))),
         None => Ok(port),
     }
+}
+
+/// Returns the index entry of a loopback that has a link with neighbors.
+pub fn linked(name: &str) -> Fact {
+    Fact::new(LINKED, (name, 0u8))
+}
+
+/// True if a loopback has a link with neighbors.
+pub fn is_linked<W: World>(name: &str, view: &View<'_, W>) -> bool {
+    view.found::<u8>(LINKED, Tuple::of(name)).next().is_some()
 }
 
 /// Checks that an interface may route packets: no feature switches its received frames.

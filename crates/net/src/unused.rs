@@ -10,7 +10,7 @@ reasons! {
     pub enum Unused {
         Unexpected = "unexpected", Error, "no feature handles this packet";
         Malformed = "malformed", Error, "an ARP, Neighbor Discovery or MLD message has a wrong length, address or option";
-        Gone = "interface-gone", Info, "the packet's input interface was removed before the packet was handled";
+        Gone = "interface-gone", Info, "the packet's input interface was removed, or lost its link, before the packet was handled";
         Busy = "worker-busy", Warn, "the ring from the main thread to the worker is full";
         Full = "table-full", Warn, "the neighbor table is full";
         Answers = "too-many-answers", Warn, "too many delayed answers are pending";

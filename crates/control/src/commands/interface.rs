@@ -18,7 +18,7 @@ use crate::cli::{Args, CliError, Registry};
 use crate::intent::{
     Addresses, Change, Family, FeatureOn, Interface, Key, Refused, Snapshot, Unnumbered, VLANS, refuse,
 };
-use crate::system::{Absence, Backed, Spec};
+use crate::system::{Absence, Backed, Loopback, Spec};
 
 /// Declares the commands.
 pub fn register(r: &mut Registry<Context>) {
@@ -29,6 +29,12 @@ pub fn register(r: &mut Registry<Context>) {
 
 /// Declares the commands that create and remove interfaces.
 fn made(r: &mut Registry<Context>) {
+    r.add(
+        "bvi create [mac <mac:mac>] [instance <instance:u16>] [index <index:u32>]",
+        "Make a loopback interface with a name of its own (bvi0, …) for a bridge domain: \"set interface l2 bridge\" makes it the domain's BVI. Any \
+         loopback can be one.",
+        create_loopback,
+    );
     for words in ["create loopback interface", "loopback create-interface"] {
         r.add(
             &format!("{words} [mac <mac:mac>] [instance <instance:u16>] [index <index:u32>]"),
@@ -36,8 +42,8 @@ fn made(r: &mut Registry<Context>) {
             create_loopback,
         );
     }
-    for words in ["delete loopback interface", "loopback delete-interface"] {
-        r.add(&format!("{words} intfc <interface:interface>"), "Remove a loopback interface.", |c, a| {
+    for words in ["delete loopback interface intfc", "loopback delete-interface intfc", "bvi delete"] {
+        r.add(&format!("{words} <interface:interface>"), "Remove a loopback interface.", |c, a| {
             let name: String = a.need("interface")?;
             delete(c, a, "interface", &name, |spec| matches!(spec, Spec::Loopback(_)))
         });
@@ -203,13 +209,16 @@ pub(super) fn create(c: &mut Context, a: &Args, about: &str, key: Key, mut inter
 }
 
 fn create_loopback(c: &mut Context, a: &Args) -> Done {
+    let of_bvi = a.has("bvi");
+    let (prefix, word) = if of_bvi { ("bvi", "bvi") } else { ("loop", "loopback") };
     let instance = match a.get::<u16>("instance") {
         Some(instance) => instance,
-        None => u16::try_from(free_number(c, "loop"))
-            .map_err(|_| a.fault("loopback", "all numbers of loopback interfaces are in use"))?,
+        None => u16::try_from(free_number(c, prefix))
+            .map_err(|_| a.fault(word, "all numbers of loopback interfaces are in use"))?,
     };
-    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Loopback(instance)) };
-    create(c, a, "instance", Interface::key(&format!("loop{instance}")), interface)
+    let loopback = if of_bvi { Loopback::Bvi(instance) } else { Loopback::Loop(instance) };
+    let interface = Interface { mac: a.get::<Mac>("mac"), ..Interface::new(Spec::Loopback(loopback)) };
+    create(c, a, "instance", Interface::key(&loopback.to_string()), interface)
 }
 
 /// See [`App::create_interface`](net::feature::App::create_interface).

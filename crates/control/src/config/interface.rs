@@ -4,14 +4,14 @@ use std::iter;
 
 use model::yaml::{At, Fields, Node, Reader};
 use net::ethernet::{Match, Tags};
-use net::feature::{Backing, Begun, Interfaces, Opened, Prepared, Unopened, number_of};
+use net::feature::{Backing, Begun, Interfaces, Opened, Prepared, Unopened};
 
 use super::beside::{ADDRESSES, BEHIND_SETTINGS, LENDER};
 use super::body::body;
 use super::encapsulation::encapsulation;
 use super::{Doubt, Reading};
 use crate::intent::{FeatureOn, Interface, Key, numbered};
-use crate::system::{Backed, Catalog, Spec, System};
+use crate::system::{Backed, Catalog, Loopback, Spec, System};
 
 /// The `device-type` that vppcfg uses for hardware that DPDK drives. No interface of Volley has this type, but the word is accepted
 /// here, so that the error can name the correct type.
@@ -115,7 +115,7 @@ fn begun(
         }
         (_, Some(why)) => format!("{name}: it {why}"),
         (_, None) => match name.trim_end_matches(|c: char| c.is_ascii_digit()) {
-            "loop" => format!("{name}: loopbacks belong in the section \"loopbacks\""),
+            "loop" | "bvi" => format!("{name}: loopbacks belong in the section \"loopbacks\""),
             "BondEthernet" => format!("{name}: bonding is not supported yet"),
             "vxlan_tunnel" => format!("{name}: VXLAN is not supported yet"),
             _ => {
@@ -146,16 +146,16 @@ fn device_type(catalog: &Catalog, r: &mut Reader, name: &str, fields: &mut Field
     }
 }
 
-/// Reads `loopbacks`, a map by name (loopN).
+/// Reads `loopbacks`, a map by name (loopN, bviN).
 pub(super) fn loopbacks(reading: &mut Reading<'_>, node: &Node) {
     for (name, at, node) in reading.r.entries(node) {
-        let Some(number) = number_of(name, "loop") else {
-            reading.r.fault(at, "loopbacks are named loop0, loop1, …");
+        let Some(loopback) = Loopback::named(name) else {
+            reading.r.fault(at, "loopbacks are named loop0, loop1, …, or bvi0, bvi1, …");
             reading.lost.interfaces = true;
             continue;
         };
         let mut fields = reading.r.fields(node);
-        let mut interface = Interface::new(Spec::Loopback(number));
+        let mut interface = Interface::new(Spec::Loopback(loopback));
         interface.up = true;
         read_body(reading, name, &mut fields, &mut interface);
         fields.end(&mut reading.r);

@@ -6,7 +6,7 @@ use model::key::{Kind, Need};
 use model::object::{Effect, Fact};
 use model::visible::is_hidden;
 use net::ethernet::{Match, Tags};
-use net::feature::{Attached, number_of};
+use net::feature::Attached;
 use net::objects::{self, Port, Routes};
 use net::router::{Receive, check_mac, check_mtu};
 use net::tables::MAX_INTERFACES;
@@ -15,7 +15,7 @@ use wire::{Mac, ipv6};
 use super::index::{self, Find};
 use super::{Addresses, Get, Key, Object, Reason, Refused, View, refuse, refuse_as, table};
 use crate::cli::{quote, quote_last};
-use crate::system::{Abilities, Catalog, Spec, System};
+use crate::system::{Abilities, Catalog, Loopback, Spec, System};
 
 /// The valid VLAN IDs (IEEE 802.1Q-2022 table 9-2 reserves 0 and 4095).
 pub const VLANS: RangeInclusive<u16> = 1..=4094;
@@ -226,7 +226,8 @@ impl Object<System> for Interface {
         let name = quote(plain);
         let mut lines = vec![match &self.spec {
             Spec::Backed(backed) => backed.dump(plain),
-            Spec::Loopback(n) => format!("create loopback interface instance {n}"),
+            Spec::Loopback(Loopback::Loop(n)) => format!("create loopback interface instance {n}"),
+            Spec::Loopback(Loopback::Bvi(n)) => format!("bvi create instance {n}"),
             Spec::Sub { parent, id, takes } => {
                 let parent = quote(parent);
                 match takes {
@@ -399,6 +400,6 @@ impl Interface {
 pub fn can_be_name(name: &str, catalog: &Catalog) -> bool {
     let with_id = name.rsplit_once('.').filter(|(_, id)| id.parse::<u32>().is_ok());
     let device = with_id.map_or(name, |(device, _)| device);
-    number_of::<u16>(device, "loop").is_some()
+    Loopback::named(device).is_some()
         || catalog.interfaces().iter().any(|kind| (kind.names)(device).is_some_and(|can| can.is_ok()))
 }

@@ -11,7 +11,7 @@ use wire::Mac;
 use super::index::Find;
 use super::{Addresses, Key, Object, Reason, Refused, View, list, refuse_as};
 use crate::cli::quote;
-use crate::system::{Abilities, Spec, System};
+use crate::system::{Abilities, Loopback, Spec, System};
 
 /// A static neighbor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,9 @@ impl Object<System> for Neighbor {
     fn validate(&self, (interface, ip): &Self::Key, view: &View<'_>, _: &Abilities) -> Result<(), Refused> {
         let on = view.must_have_interface(interface)?;
         on.can_send(interface)?;
-        if matches!(on.spec, Spec::Loopback(_)) {
-            let why = format!("{interface} is a loopback interface: it has no neighbors");
+        if matches!(on.spec, Spec::Loopback(_)) && !objects::is_linked(interface, view) {
+            let why =
+                format!("{interface} is a loopback interface without a bridge domain: it has no neighbors");
             return refuse_as(Reason::Unfit, why);
         }
         check_neighbor(*ip, self.mac)?;
@@ -72,6 +73,10 @@ impl Object<System> for Neighbor {
 
     fn needs(&self, (interface, _): &Self::Key, to: &mut dyn FnMut(Need)) {
         to(objects::interface(interface));
+        // Only a loopback can have this name.
+        if Loopback::named(interface).is_some() {
+            to(objects::link(interface));
+        }
     }
 }
 

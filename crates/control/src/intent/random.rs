@@ -17,7 +17,7 @@ use super::*;
 use crate::config;
 use crate::neighbors::NeighborBounds;
 use crate::ports::Generator;
-use crate::system::Spec;
+use crate::system::{Loopback, Spec};
 use crate::testing::catalog;
 
 /// VRFs besides table 0. The first two are equal modulo 65536.
@@ -32,14 +32,14 @@ fn any_table() -> impl Strategy<Value = u32> {
 }
 
 pub(super) fn name_of(n: u16) -> String {
-    ["pg0", "pg1", "pg2", "loop0", "pg0.5", "pg0.6", "pg1.5"][usize::from(n)].into()
+    ["pg0", "pg1", "pg2", "loop0", "bvi0", "pg0.5", "pg0.6", "pg1.5"][usize::from(n)].into()
 }
 
 /// The numbers that stand for interfaces other than sub-interfaces.
-pub(super) const DEVICES: std::ops::Range<u16> = 0..4;
+pub(super) const DEVICES: std::ops::Range<u16> = 0..5;
 
 /// The numbers that stand for interfaces, including sub-interfaces.
-pub(super) const ALL: std::ops::Range<u16> = 0..7;
+pub(super) const ALL: std::ops::Range<u16> = 0..8;
 
 pub(super) fn mac() -> impl Strategy<Value = Mac> {
     (0u8..4).prop_map(|n| Mac([2, 0, 0, 0, 7, n]))
@@ -83,8 +83,10 @@ pub(super) fn interface() -> impl Strategy<Value = (Key, Value)> {
     (ALL, takes, any::<bool>(), attached, fields()).prop_map(|(n, takes, plain, attached, fields)| {
         let name = name_of(n);
         let spec = match name.split_once('.') {
-            None if name == "loop0" => Spec::Loopback(0),
-            None => Spec::by(Generator::default()),
+            None => match Loopback::named(&name) {
+                Some(loopback) => Spec::Loopback(loopback),
+                None => Spec::by(Generator::default()),
+            },
             Some((parent, id)) => {
                 let id = id.parse().unwrap();
                 let takes = if plain { numbered(id).unwrap() } else { takes };

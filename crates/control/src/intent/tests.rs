@@ -12,7 +12,7 @@ use super::random_tests::state;
 use super::*;
 use crate::neighbors::NeighborBounds;
 use crate::ports::Generator;
-use crate::system::{Spec, System};
+use crate::system::{Loopback, Spec, System};
 use crate::testing;
 
 pub(crate) fn system() -> System {
@@ -165,7 +165,7 @@ fn failed_transaction_is_rolled_back() {
     assert!(store.get(&Interface::key("pg1")).is_none());
     // A change of an interface's type, which would create it again, is refused together with the removal of an interface that a route
     // needs.
-    let kind = Change::set(Interface::key("pg0"), Interface::new(Spec::Loopback(9)));
+    let kind = Change::set(Interface::key("pg0"), Interface::new(Spec::Loopback(Loopback::Loop(9))));
     let changes = vec![Change::remove(Interface::sub_key("pg0.5")), kind, absent()];
     assert!(store.transact(&mut s, changes).is_err(), "a route needs the removed interface");
     assert_eq!(state(&mut s), before);
@@ -212,7 +212,7 @@ fn address_order_is_kept() {
 #[test]
 fn dump_has_all_settings() {
     let (mut s, mut store) = (system(), Store::default());
-    let mut loopback = Interface::new(Spec::Loopback(3));
+    let mut loopback = Interface::new(Spec::Loopback(Loopback::Loop(3)));
     (loopback.up, loopback.mtu, loopback.mac) = (true, Some(1300), Some(Mac([2, 0, 0, 0, 0, 1])));
     let tags = Tags { outer_service: true, outer: 20, inner: Some(30) };
     let sub = Interface::new(Spec::Sub { parent: "pg0".into(), id: 7, takes: tags.into() });
@@ -262,7 +262,7 @@ fn indices_are_kept() {
     Store::default().transact(&mut again, all).unwrap();
     assert_eq!(indices(&again), as_it_is);
     // An interface that is created again keeps its index. Two interfaces can swap theirs.
-    let kind = Interface::new(Spec::Loopback(9));
+    let kind = Interface::new(Spec::Loopback(Loopback::Loop(9)));
     store.transact(&mut s, vec![Change::set(Interface::key("pg1"), kind)]).unwrap();
     assert_eq!(indices(&s), as_it_is);
     let moved = |name: &str, index| {

@@ -17,7 +17,7 @@ use net::router::Router;
 use wire::Mac;
 
 pub use abilities::Abilities;
-pub use spec::Spec;
+pub use spec::{Loopback, Spec};
 pub(crate) use waiting::PATIENCE;
 use waiting::Wait;
 
@@ -158,8 +158,8 @@ impl System {
     pub(crate) fn create(&mut self, name: &str, spec: &Spec, index: Option<u32>) -> Result<(), Refused> {
         self.router.prefer_index(index);
         match spec {
-            Spec::Loopback(n) => {
-                self.router.add_loopback(name, Mac([0xde, 0xad, 0, 0, (n >> 8) as u8, *n as u8]))?;
+            Spec::Loopback(loopback) => {
+                self.router.add_loopback(name, loopback.mac())?;
             }
             Spec::Sub { parent, takes, .. } => {
                 let parent = self.index(parent)?;

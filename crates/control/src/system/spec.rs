@@ -1,17 +1,56 @@
 //! Types of interfaces.
 
+use std::fmt;
+
 use net::ethernet::Match;
-use net::feature::Backing;
+use net::feature::{Backing, number_of};
+use wire::Mac;
 
 use super::{Backed, System};
+
+/// The name of a loopback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loopback {
+    /// `loopN`, with this number.
+    Loop(u16),
+    /// `bviN` (`bvi create`): the name that VPP gives to the BVI of a bridge domain. Any loopback can be the BVI.
+    Bvi(u16),
+}
+
+impl Loopback {
+    /// Returns the loopback with this name.
+    pub fn named(name: &str) -> Option<Loopback> {
+        let of = |prefix| number_of(name, prefix);
+        of("loop").map(Loopback::Loop).or_else(|| of("bvi").map(Loopback::Bvi))
+    }
+
+    /// Returns the default Ethernet address, as in VPP.
+    pub(super) fn mac(self) -> Mac {
+        let (first, Loopback::Loop(n) | Loopback::Bvi(n)) = match self {
+            Loopback::Loop(_) => ([0xde, 0xad], self),
+            Loopback::Bvi(_) => ([0xb0, 0xb0], self),
+        };
+        let ([a, b], [high, low]) = (first, n.to_be_bytes());
+        Mac([a, b, 0, 0, high, low])
+    }
+}
+
+impl fmt::Display for Loopback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loopback::Loop(n) => write!(f, "loop{n}"),
+            Loopback::Bvi(n) => write!(f, "bvi{n}"),
+        }
+    }
+}
 
 /// The type of an interface, with its options.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Spec {
     /// A device, or an interface type of a feature.
     Backed(Backed),
-    /// A loopback (`create loopback interface`), with its number.
-    Loopback(u16),
+    /// A loopback (`create loopback interface`).
+    Loopback(Loopback),
     /// A sub-interface (`create sub-interfaces`).
     Sub {
         /// The device's interface.

@@ -93,7 +93,7 @@ fn why_silent(wanted: &Advice, router: &Router, i: &InterfaceInfo) -> Option<Str
     let why = match i.link_local().map(|address| i.standing(address)) {
         _ if wanted.suppressed => "router advertisements are suppressed",
         None => return Some(no_ip6(&i.name)),
-        _ if i.kind == Kind::Loopback => "a loopback interface has no link",
+        _ if i.kind == Kind::Loopback(None) => "a loopback interface has no link",
         _ if !i.kind.has_neighbors() => "there are no neighbors on its link",
         _ if !i.admin_up => "the interface is down",
         _ if !router.usable(i.index) => "its link is down",

@@ -21,8 +21,8 @@ pub enum Kind {
     PointToPoint,
     /// A sub-interface of a device, which receives the frames with certain VLAN tags.
     SubInterface,
-    /// An interface without a device. Packets sent out of it are dropped.
-    Loopback,
+    /// An interface without a device. Packets sent out of it are dropped, unless a feature [serves its link](crate::router::Router::set_link).
+    Loopback(Option<InterfaceKind>),
     /// A feature's interface. Frames sent out of it are passed to the feature's node.
     Feature(InterfaceKind),
 }
@@ -31,25 +31,25 @@ impl Kind {
     /// True if the interface's link has at most one other station, whose Ethernet address is not needed.
     pub fn is_point_to_point(self) -> bool {
         match self {
-            Kind::Feature(kind) => kind.point_to_point,
+            Kind::Feature(kind) | Kind::Loopback(Some(kind)) => kind.point_to_point,
             kind => kind == Kind::PointToPoint,
         }
     }
 
     /// True if the interface's link may have neighbors whose Ethernet addresses must be resolved.
     pub fn has_neighbors(self) -> bool {
-        self != Kind::Loopback && !self.is_point_to_point()
+        self != Kind::Loopback(None) && !self.is_point_to_point()
     }
 
     /// True if the interface needs no device, neither its own nor its parent's.
     pub fn needs_no_device(self) -> bool {
-        matches!(self, Kind::Loopback | Kind::Feature(_))
+        matches!(self, Kind::Loopback(_) | Kind::Feature(_))
     }
 
     /// Returns the kind's name for operators; `None` for devices and sub-interfaces: the device's driver provides the name.
     pub fn name(self) -> Option<&'static str> {
         match self {
-            Kind::Loopback => Some("loopback"),
+            Kind::Loopback(_) => Some("loopback"),
             Kind::Feature(kind) => Some(kind.name),
             Kind::Device | Kind::PointToPoint | Kind::SubInterface => None,
         }

@@ -240,7 +240,7 @@ fn connected<A: Routed>(i: &InterfaceInfo) -> Vec<Connected<A>> {
     A::own(i).for_each(|a| want(host(a.address), Path::Local));
     // Drop packets to a tentative address: the router must not resolve it as a neighbor's.
     A::tentative(i).for_each(|a| want(host(a), Path::Drop));
-    for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback) {
+    for a in all.iter().filter(|a| a.len < most && i.kind != Kind::Loopback(None)) {
         want(Prefix::new(scoped(a.address), a.len), i.attached::<A>());
     }
     A::own(i).filter_map(Address::anycast).for_each(|a| want(host(a), Path::Local));

@@ -20,7 +20,7 @@ impl Router {
     pub(crate) fn punted_arp(&mut self, now: u64, _worker: usize, p: &mut Packet<'_>) -> Result<(), Unused> {
         let interface = p.rx_if();
         let arp = *p.head::<ArpPacket>().ok_or(Unused::Malformed)?;
-        let info = self.near.interfaces.get(interface).ok_or(Unused::Gone)?;
+        let info = self.near.linked(interface).ok_or(Unused::Gone)?;
         let op = arp.check().map_err(|_| Unused::Malformed)?;
         let sender = (arp.sender_mac(), arp.sender_ip());
         // Two interfaces of this router on one link hear each other. There is nothing to learn from that.

@@ -29,6 +29,11 @@ impl Neighborhood {
         i.admin_up && !i.heir && self.link_up(index) && (i.parent == index || self.usable(i.parent))
     }
 
+    /// Returns an interface on whose link other stations may be.
+    pub(super) fn linked(&self, index: u32) -> Option<&InterfaceInfo> {
+        self.interfaces.get(index).filter(|info| info.kind != Kind::Loopback(None))
+    }
+
     /// True if the interface's device is present and has a carrier. The device of a sub-interface is that of its parent. Also true
     /// for loopbacks and features' interfaces, which need no device.
     fn link_up(&self, index: u32) -> bool {
@@ -260,7 +265,7 @@ impl Router {
     /// # Errors
     /// If the name is taken, or there are too many interfaces.
     pub fn add_loopback(&mut self, name: &str, mac: Mac) -> Result<u32, RouterError> {
-        self.add_without_device(name, Kind::Loopback, mac, LOOPBACK_MTU)
+        self.add_without_device(name, Kind::Loopback(None), mac, LOOPBACK_MTU)
     }
 
     /// Adds an interface that needs no device: a loopback, or an interface of a feature.

@@ -1,6 +1,7 @@
 //! Additions of features to interfaces and routes: kinds of interfaces, port modes, and forwarding kinds.
 
 use graph::{Builder, GraphError};
+use model::reason::Reason;
 use wire::Mac;
 
 use super::{Hooks, Router, RouterError};
@@ -111,6 +112,36 @@ impl Router {
         self.add_without_device(name, Kind::Feature(kind), mac, mtu)
     }
 
+    /// Gives a loopback a link with neighbors, which a feature serves: frames sent out of the loopback go to the node of `link`, and the feature
+    /// passes received frames to `ethernet-input`. `None` takes the link away. A loopback that is up goes down for the change, so nothing
+    /// that was learned about its link stays.
+    ///
+    /// # Errors
+    /// If the interface does not exist or is no loopback, or if its routes cannot be changed. Nothing is changed then.
+    pub fn set_link(&mut self, index: u32, link: Option<InterfaceKind>) -> Result<(), RouterError> {
+        let info = self.interface(index)?;
+        let (Kind::Loopback(before), was_up) = (info.kind, info.admin_up) else {
+            return Err(RouterError::new(format!("{} is not a loopback", info.name)).because(Reason::Unfit));
+        };
+        if before == link {
+            return Ok(());
+        }
+        let changed = self.relink(index, link, was_up);
+        if changed.is_err()
+            && let Err(e) = self.relink(index, before, was_up)
+        {
+            tracing::error!("interface {index}: rollback of a refused change failed: {e}");
+        }
+        changed
+    }
+
+    fn relink(&mut self, index: u32, link: Option<InterfaceKind>, up: bool) -> Result<(), RouterError> {
+        self.set_admin(index, false)?;
+        self.info_mut(index)?.kind = Kind::Loopback(link);
+        self.changed(index)?;
+        self.set_admin(index, up)
+    }
+
     /// Sets the port mode of an interface, in which a feature takes the received frames. With `None`, received frames are routed.
     ///
     /// # Errors
@@ -126,7 +157,7 @@ impl Router {
                 has.name
             )));
         }
-        if mode.is_some() && !info.kind.has_neighbors() {
+        if mode.is_some() && (!info.kind.has_neighbors() || matches!(info.kind, Kind::Loopback(_))) {
             return Err(RouterError::new(format!("{} receives no Ethernet frames", info.name)));
         }
         info.mode = mode;

@@ -41,7 +41,7 @@ impl Router {
     /// Passes a message to duplicate address detection if it concerns a tentative address, otherwise to the neighbor table.
     fn nd_message(&mut self, now: u64, heard: &Heard<'_>) -> Result<(), Unused> {
         let Heard { interface, src, from, message, options } = *heard;
-        let info = self.near.interfaces.get(interface).ok_or(Unused::Gone)?;
+        let info = self.near.linked(interface).ok_or(Unused::Gone)?;
         let has = |ip: Ipv6Addr| info.standing(ip) == Some(Standing::Unique);
         let target = match message {
             Message::NeighborSolicitation { target } | Message::NeighborAdvertisement { target, .. } => {

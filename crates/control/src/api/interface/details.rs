@@ -152,7 +152,7 @@ fn sub(details: &mut sw_interface_details, takes: Match) {
 fn device_type(c: &Context, i: &InterfaceInfo) -> &'static str {
     let i = c.system.router.interface(i.parent).unwrap_or(i);
     match i.kind {
-        Kind::Loopback => "Loopback",
+        Kind::Loopback(_) => "Loopback",
         _ => match i.device.as_ref().map(|device| device.driver) {
             Some("tap") => "virtio",
             Some("packet-generator") => "pg",

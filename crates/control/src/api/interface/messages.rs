@@ -155,6 +155,10 @@ define! {
     } -> create_loopback_instance_reply { sw_if_index: interface_index }
     /// Removes a loopback interface.
     request delete_loopback { sw_if_index: interface_index }
+    /// Makes a loopback interface for a bridge domain.
+    request bvi_create { mac: mac_address, user_instance: u32 = 4294967295 } -> bvi_create_reply { sw_if_index: interface_index }
+    /// Removes such an interface.
+    request bvi_delete { sw_if_index: interface_index }
     /// Enables or disables the counters for unicast, multicast and broadcast packets. This has no effect, because the router always counts
     /// them.
     request collect_detailed_interface_stats { sw_if_index: interface_index, enable_disable: bool }

@@ -18,7 +18,7 @@ use vapi::{Caller, Code, DONE, Done, Table};
 use super::{change, ip, numbers, replace};
 use crate::app::Context;
 use crate::intent::{Addresses, Change, Interface, Unnumbered};
-use crate::system::Spec;
+use crate::system::{Loopback, Spec};
 use messages::*;
 
 pub(crate) use backed::{backed, must_be_backed, remove_backed};
@@ -29,6 +29,14 @@ pub(super) use events::look;
 pub(super) fn register(table: &mut Table<Context>) {
     let module = table.module("interface", [3, 2, 4]);
     made(queues(settings(module)));
+    // Any loopback can be the BVI of a bridge domain, but VPP has messages of its own for it.
+    table
+        .module("l2", [3, 3, 0])
+        .request::<bvi_create>(|c, _, q| {
+            let instance = (q.user_instance != u32::MAX).then_some(q.user_instance);
+            Ok(bvi_create_reply { sw_if_index: loopback(c, change::mac(q.mac), "bvi", instance)? })
+        })
+        .request::<bvi_delete>(|c, _, q| delete(c, q.sw_if_index, |kind| matches!(kind, Kind::Loopback(_))));
 }
 
 /// Adds the messages about the settings of every interface.
@@ -132,15 +140,17 @@ fn made(module: Module<'_, Context>) {
         })
         .request::<delete_subif>(|c, _, q| delete(c, q.sw_if_index, |kind| kind == Kind::SubInterface))
         .request::<create_loopback>(|c, _, q| {
-            let sw_if_index = loopback(c, change::mac(q.mac_address), None)?;
+            let sw_if_index = loopback(c, change::mac(q.mac_address), "loop", None)?;
             Ok(create_loopback_reply { sw_if_index })
         })
         .request::<create_loopback_instance>(|c, _, q| {
             let instance = (q.is_specified && q.user_instance != u32::MAX).then_some(q.user_instance);
-            let sw_if_index = loopback(c, change::mac(q.mac_address), instance)?;
+            let sw_if_index = loopback(c, change::mac(q.mac_address), "loop", instance)?;
             Ok(create_loopback_instance_reply { sw_if_index })
         })
-        .request::<delete_loopback>(|c, _, q| delete(c, q.sw_if_index, |kind| kind == Kind::Loopback));
+        .request::<delete_loopback>(|c, _, q| {
+            delete(c, q.sw_if_index, |kind| matches!(kind, Kind::Loopback(_)))
+        });
 }
 
 fn set_flags(c: &mut Context, _: &Caller, q: sw_interface_set_flags) -> Result<Done, Code> {
@@ -236,12 +246,17 @@ fn set_rx_placement(c: &mut Context, _: &Caller, q: sw_interface_set_rx_placemen
     DONE
 }
 
-/// Creates a loopback interface with the number `instance`; if it is `None`, with a free number.
-fn loopback(c: &mut Context, mac: Option<wire::Mac>, instance: Option<u32>) -> Result<interface_index, Code> {
-    let instance = instance.unwrap_or_else(|| free_number(c, "loop"));
-    let instance = u16::try_from(instance).map_err(|_| Code::INVALID_VALUE)?;
-    let name = format!("loop{instance}");
-    let interface = Interface { mac, ..Interface::new(Spec::Loopback(instance)) };
+/// Creates a loopback interface whose name consists of `prefix` and the number `instance`; if it is `None`, of a free number.
+fn loopback(
+    c: &mut Context,
+    mac: Option<wire::Mac>,
+    prefix: &str,
+    instance: Option<u32>,
+) -> Result<interface_index, Code> {
+    let instance = instance.unwrap_or_else(|| free_number(c, prefix));
+    let name = format!("{prefix}{instance}");
+    let loopback = Loopback::named(&name).ok_or(Code::INVALID_VALUE)?;
+    let interface = Interface { mac, ..Interface::new(Spec::Loopback(loopback)) };
     make(c, Interface::key(&name), &name, interface)
 }
 

@@ -100,7 +100,9 @@ fn find(interfaces: &SlotReader<Interface>, ports: &SlotReader<TxPort>, guard: &
     let Some(i) = interfaces.get(guard, interface) else { return to };
     to.device = i.device;
     to.plain = match ports.get(guard, i.device) {
-        _ if i.kind == Kind::Loopback => Verdict::Drop(Reason::Loopback),
+        _ if i.kind == Kind::Loopback(None) => Verdict::Drop(Reason::Loopback),
+        // The feature passes the frame to another interface, whose device may be able to do more than this node.
+        _ if i.up && matches!(i.kind, Kind::Loopback(_)) => Verdict::Next(Next::Tx),
         // The feature's node encapsulates the packet, so segmentation and checksums must be done before.
         _ if i.up && matches!(i.kind, Kind::Feature(_)) => {
             to.cannot = Flags::GSO.or(Flags::CSUM_PARTIAL);

@@ -146,7 +146,7 @@ fn output_drops_packets_for_unusable_interfaces() {
     let (no_queue, _) = device(&mut bench, true, 9, PLAIN);
     bench.writers.ports.remove(no_queue);
     let loopback = bench.interface(0, None);
-    bench.writers.interfaces.set(loopback, record(Kind::Loopback, loopback, true)).unwrap();
+    bench.writers.interfaces.set(loopback, record(Kind::Loopback(None), loopback, true)).unwrap();
     let sub = bench.interface(0, None);
     bench.writers.interfaces.set(sub, record(Kind::SubInterface, up, true)).unwrap();
     let sub_down = bench.interface(0, None);

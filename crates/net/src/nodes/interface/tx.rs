@@ -134,7 +134,9 @@ enum Way {
 fn way(interfaces: &SlotReader<Interface>, kinds: &Registry, guard: &Guard, interface: u32) -> Way {
     let Some(i) = interfaces.get(guard, interface) else { return Way::Device(u32::MAX) };
     match i.kind {
-        Kind::Feature(kind) => kinds.get(kind.number.into()).map_or(Way::Device(u32::MAX), Way::Node),
+        Kind::Feature(kind) | Kind::Loopback(Some(kind)) => {
+            kinds.get(kind.number.into()).map_or(Way::Device(u32::MAX), Way::Node)
+        }
         _ => Way::Device(i.device),
     }
 }
