@@ -180,3 +180,115 @@ fn bridged_hosts_share_a_network() {
     Ping::until_answered(&a, "10.0.0.3", LIMIT);
     assert_eq!(ports(&station), ["host-eth0"]);
 }
+
+#[test]
+fn a_bvi_routes_for_its_domain() {
+    let Some((a, r, b)) = hosts() else { return };
+    let commands = "\
+        create host-interface name eth0
+        create host-interface name eth1
+        set interface state host-eth0 up
+        set interface state host-eth1 up
+        set interface l2 bridge host-eth0 10
+        set interface l2 bridge host-eth1 10
+        create loopback interface instance 0
+        set interface state loop0 up
+        set interface ip address loop0 10.0.0.1/24
+        set interface ip address loop0 2001:db8::1/64
+    ";
+    let router = Router::start(&r, commands);
+    let refused = router.attempt("set ip neighbor loop0 10.0.0.9 02:00:00:00:00:09");
+    assert!(refused.stderr.contains("without a bridge domain: it has no neighbors"), "{}", refused.stderr);
+    router.ctl("set interface l2 bridge loop0 10 bvi");
+    assert_eq!(router.ctl("show mode loop0"), "l2 bridge loop0 bd_id 10 bvi shg 0\n");
+    for host in [&a, &b] {
+        Ping::until_answered(host, "10.0.0.1", LIMIT);
+        Ping::until_answered(host, "2001:db8::1", LIMIT);
+    }
+    Ping::until_answered(&a, "10.0.0.3", LIMIT);
+    // The router asks for its neighbors, too, and knows them on the BVI.
+    router.ctl("ping 10.0.0.3 repeat 1");
+    assert!(router.ctl("show ip neighbors").contains("loop0"), "{}", router.ctl("show ip neighbors"));
+    router.ctl("create loopback interface instance 1");
+    let refused = router.attempt("set interface l2 bridge loop1 10 bvi");
+    assert!(refused.stderr.contains("bridge domain 10 has the BVI loop0 already"), "{}", refused.stderr);
+    let refused = router.attempt("set interface l2 bridge loop1 10");
+    assert!(refused.stderr.contains("\"set interface l2 bridge loop1 10 bvi\""), "{}", refused.stderr);
+
+    // The other host is on a routed port now: the router forwards between the domain and the port.
+    router.ctl("set interface l3 host-eth1");
+    router.ctl("set interface ip address host-eth1 10.0.1.1/24");
+    b.run("ip addr add 10.0.1.3/24 dev eth0");
+    b.run("ip route add 10.0.0.2/32 via 10.0.1.1");
+    a.run("ip route add 10.0.1.0/24 via 10.0.0.1");
+    Ping::until_answered(&a, "10.0.1.3", LIMIT);
+    for (from, to, server) in [(&a, &b, "10.0.1.3"), (&b, &a, "10.0.0.2")] {
+        let tcp = Iperf::run(from, to, server, "-n 20M");
+        assert!(
+            tcp["sum_received"]["bytes"].as_u64() > Some(10_000_000),
+            "TCP with segmentation passes: {tcp}"
+        );
+    }
+    assert!(router.counter("loop0", "rx packets") > 100 && router.counter("loop0", "tx packets") > 100);
+
+    // Its address changes. Hosts are told by a gratuitous ARP.
+    router.ctl("set interface mac address loop0 02:00:00:00:00:77");
+    Ping::until_answered(&a, "10.0.1.3", LIMIT);
+    let own = router.ctl("show l2fib bd_id 10");
+    assert!(own.contains("02:00:00:00:00:77") && own.contains("bvi"), "{own}");
+
+    // A static neighbor needs the link.
+    router.ctl("set ip neighbor loop0 10.0.0.9 02:00:00:00:00:09");
+    let refused = router.attempt("set interface l3 loop0");
+    assert!(
+        refused.stderr.contains("the link of loop0 cannot be removed: neighbor 10.0.0.9"),
+        "{}",
+        refused.stderr
+    );
+    router.ctl("set ip neighbor del loop0 10.0.0.9");
+    router.ctl("set interface l3 loop0");
+    assert!(!Ping::answered(&a, "10.0.0.1"));
+    router.ctl("set interface l2 bridge loop0 10 bvi");
+    Ping::until_answered(&a, "10.0.1.3", LIMIT);
+}
+
+/// One configuration after another: the port for unknown unicast moves to another port, and back.
+#[test]
+fn roles_of_ports_change_places() {
+    let Some((a, r, b)) = hosts() else { return };
+    let router = Router::start(&r, "");
+    for (name, unknown) in [("eth0", "host-eth1"), ("eth1", "host-eth0"), ("eth2", "host-eth1")] {
+        let mut ports = String::new();
+        for port in ["host-eth0", "host-eth1"] {
+            ports += &format!("  {port}: {{ bridge-domain: 10, uu-fwd: {} }}\n", port == unknown);
+        }
+        let file = r.lab().dir().join(format!("{name}.yaml"));
+        let document = format!(
+            "interfaces:\n  host-eth0: {{}}\n  host-eth1: {{}}\nloopbacks:\n  bvi3: {{ addresses: [10.0.0.1/24] }}\n\
+             bridge-domains:\n  10: {{ arp-term: true }}\nbridge-ports:\n{ports}bvis:\n  bvi3: {{ bridge-domain: 10 }}\n\
+             bridge-hosts:\n  \"10 10.0.0.9\": \"02:00:00:00:00:09\"\n"
+        );
+        std::fs::write(&file, document).unwrap();
+        router.ctl(&format!("config apply {}", file.display()));
+        let shown = router.json("show bridge-domain 10 detail");
+        let ports = shown[0]["ports"].as_array().unwrap().clone();
+        let role: Vec<_> = ports
+            .iter()
+            .filter(|port| port["uu_fwd"] == true)
+            .map(|port| port["interface"].clone())
+            .collect();
+        assert_eq!(role, [unknown], "{shown}");
+        Ping::until_answered(&a, "10.0.0.1", LIMIT);
+        Ping::until_answered(&b, "10.0.0.1", LIMIT);
+    }
+    // The commands of this configuration, with indexes, make it again.
+    let commands = router.ctl("show config");
+    assert!(commands.contains("bvi create instance 3"), "{commands}");
+    router.ctl("bvi create");
+    let file = r.lab().dir().join("saved.cli");
+    router.ctl(&format!("config save {}", file.display()));
+    drop(router);
+    let again = Router::start(&r, &std::fs::read_to_string(&file).unwrap());
+    assert!(again.ctl("show config").contains("set interface l2 bridge bvi3 10 bvi"));
+    Ping::until_answered(&a, "10.0.0.1", LIMIT);
+}

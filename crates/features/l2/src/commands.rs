@@ -6,17 +6,14 @@ use net::feature::{App, Foreign, Registrar};
 use net::router::{InterfaceInfo, Router};
 use serde::Serialize;
 
-use crate::bridge::{self, objects::Bridged};
+use crate::bridge::{self, bvi::BridgeBvi, objects::Bridged};
 use crate::node::Way;
 use crate::object::{Connection, CrossConnect, Patch, connection};
 
 /// Commands of VPP that this feature does not have yet.
 const NOT_YET: &[Foreign] = &[
-    Foreign::not_yet("set bridge-domain arp"),
-    Foreign::not_yet("set bridge-domain arp-ufwd"),
     Foreign::not_yet("set bridge-domain default-learn-limit"),
     Foreign::not_yet("set bridge-domain rewrite"),
-    Foreign::not_yet("bvi"),
     Foreign::not_yet("set l2fib scan-delay"),
     Foreign::not_yet("test l2fib"),
     Foreign::not_yet("set interface l2 efp-filter"),
@@ -62,7 +59,8 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
         "Route the packets received on an interface again, instead of switching its frames.",
         |c, a| {
             let from = a.need::<String>("interface")?;
-            let keys = [CrossConnect::key(&from), Patch::key(&from), Bridged::key(&from)];
+            let keys =
+                [CrossConnect::key(&from), Patch::key(&from), Bridged::key(&from), BridgeBvi::key(&from)];
             let had = keys.into_iter().filter(|key| c.store().get(key).is_some());
             let changes = had.map(Change::remove).collect();
             c.transact(changes)?;
@@ -122,6 +120,9 @@ struct Mode {
     /// The number of the bridge domain, and the split-horizon group.
     #[serde(skip_serializing_if = "Option::is_none")]
     bridge_domain: Option<(u32, u8)>,
+    /// True if the interface is the domain's BVI.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    is_bvi: bool,
 }
 
 impl Mode {
@@ -135,13 +136,15 @@ impl Mode {
             None => "l3",
         };
         let peer = connection.map(|(_, to)| to.to_owned());
-        Mode { interface: interface.name.clone(), mode, peer, bridge_domain }
+        let is_bvi = bridge::bvi::of(router, interface.index).is_some();
+        Mode { interface: interface.name.clone(), mode, peer, bridge_domain, is_bvi }
     }
 
     /// Returns the line for the interface, in VPP's format.
     fn line(&self) -> String {
         if let Some((id, group)) = self.bridge_domain {
-            return format!("l2 bridge {} bd_id {id} shg {group}", self.interface);
+            let bvi = if self.is_bvi { " bvi" } else { "" };
+            return format!("l2 bridge {} bd_id {id}{bvi} shg {group}", self.interface);
         }
         match &self.peer {
             Some(peer) => format!("{} {} {peer}", self.mode.replace('-', " "), self.interface),

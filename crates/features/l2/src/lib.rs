@@ -19,7 +19,9 @@ use net::Tables;
 use net::feature::{self, App, Registrar};
 use net::router::Hooks;
 
-pub use bridge::{BridgePort, Policy, flush_port, join, leave, remove_domain, set_domain, set_station};
+pub use bridge::{
+    BridgePort, Policy, attach, detach, flush_port, join, leave, remove_domain, set_domain, set_station,
+};
 pub use node::{Peer, Way, connect, disconnect, install};
 pub use object::{CrossConnect, Patch};
 pub use rewrite::Rewrite;

@@ -37,7 +37,13 @@ impl<W: Host> Object<W> for TagRewrite {
         view: &View<'_, W>,
         _: &<W as World>::Abilities,
     ) -> Result<(), Refused> {
-        let own = Port::find(interface, view)?.tags;
+        let Port { tags: own, receives, .. } = Port::find(interface, view)?;
+        if !receives {
+            return refuse_as(
+                Reason::Unfit,
+                format!("{interface} is a loopback: rewrite the tags of the ports"),
+            );
+        }
         self.0.plans(own).or_else(|why| refuse_as(Reason::Unfit, format!("{interface}: {why}")))?;
         match self.0 == Rewrite::default() {
             true => refuse("a rewriting that changes nothing: leave it out"),

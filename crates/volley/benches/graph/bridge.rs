@@ -14,7 +14,7 @@ const FAR: u64 = 0x2000_0000;
 
 /// Makes an interface a port of the domain.
 pub fn join(router: &mut Router, index: u32) -> Result<(), RouterError> {
-    let policy = Policy { learn: true, forward: true, flood: true, unknown: true, age: 300, limit: 1 << 21 };
+    let policy = Policy { age: 300, limit: 1 << 21, ..Policy::PLAIN };
     l2::set_domain(router, DOMAIN, policy)?;
     l2::join(router, index, DOMAIN, BridgePort::PLAIN)
 }
@@ -26,6 +26,13 @@ pub fn fill(router: &mut Router, port: u32, stations: u32) -> Result<(), RouterE
         l2::set_station(router, DOMAIN, mac, port)?;
     }
     Ok(())
+}
+
+/// Makes a loopback with this address the BVI of the domain.
+pub fn route(router: &mut Router, mac: Mac) -> Result<(), RouterError> {
+    let bvi = router.add_loopback("loop0", mac)?;
+    router.set_admin(bvi, true)?;
+    l2::attach(router, bvi, DOMAIN, 0)
 }
 
 /// Makes the packets frames from one of the near stations to one of the far ones.

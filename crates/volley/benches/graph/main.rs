@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
 use drivers::pktgen::{self, Mode, Stream};
+use infra::clock::Clock;
 use infra::quiesce::Participant;
 use net::ip::{Address, IpPrefix, Path, PathList, Weighted};
 use net::router::{Parts, Router, Sizes};
@@ -42,6 +43,8 @@ enum Extra {
     CrossConnect,
     /// No routing: a bridge domain of the ports, with so many stations on each side.
     Bridge(u32),
+    /// A bridge domain of the receiving port, whose BVI routes.
+    Bvi,
     /// A policer of this kind on each port, for sent packets if `true`, otherwise for received packets.
     Policer(Kind, bool),
     /// No forwarding path: only a table full of policers of this kind.
@@ -86,7 +89,7 @@ const ONE6: Bench =
 /// Frame sizes of the mixed benchmarks, in bytes.
 const SIZES: &[usize] = &[64, 576, 1500];
 
-const BENCHES: [Bench; 25] = [
+const BENCHES: [Bench; 26] = [
     ONE,
     Bench {
         name: "ip4-mix",
@@ -209,6 +212,13 @@ const BENCHES: [Bench; 25] = [
         target: 75.0,
         ..ONE
     },
+    Bench {
+        name: "l2-bvi-ip4",
+        what: "as ip4-1, received by the BVI of a bridge domain",
+        extra: Extra::Bvi,
+        target: 60.0,
+        ..ONE
+    },
     policed("policer-1", "as ip4-1, with a 1r2c policer for received packets", Kind::OneRateTwoColors, false),
     policed("policer-1-out", "as ip4-1, with a 1r2c policer for sent packets", Kind::OneRateTwoColors, true),
     policed(
@@ -287,6 +297,8 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
                 l2::connect(r, l2::Way::CrossConnect, *index, ports[1].0)?
             }
             Extra::CrossConnect => {}
+            Extra::Bvi if *index == ports[0].0 => bridge::join(r, *index)?,
+            Extra::Bvi => {}
             Extra::Bridge(_) => bridge::join(r, *index)?,
             Extra::Count => r.arcs().enable("ip4-unicast", "ip4-count", *index, true)?,
             Extra::Policer(kind, outward) => {
@@ -297,8 +309,10 @@ fn router(b: &Bench) -> Result<Parts, Box<dyn std::error::Error>> {
             }
         }
     }
-    if let Extra::Bridge(stations) = b.extra {
-        bridge::fill(r, ports[1].0, stations)?;
+    match b.extra {
+        Extra::Bridge(stations) => bridge::fill(r, ports[1].0, stations)?,
+        Extra::Bvi => bridge::route(r, mac(0))?,
+        _ => {}
     }
     // With one port for next hops, traffic arrives on an additional port; with several, each of them receives traffic for all.
     let inputs = if b.ports == 1 { &ports[..1] } else { &ports[1..] };
@@ -339,13 +353,23 @@ fn run(b: &Bench) -> Result<Figures, Box<dyn std::error::Error>> {
     }
     let started = Instant::now();
     eprint!("{:<14} building … ", b.name);
-    let Parts { router, mut workers } = router(b)?;
+    let Parts { mut router, mut workers } = router(b)?;
     let Some(mut worker) = workers.pop() else { return Err("no worker".into()) };
     eprint!("{:.1} s, running … ", started.elapsed().as_secs_f64());
     let mut participant: Participant = router.participant();
     let mut section = participant.enter();
-    let stats = router.graph().stats();
     let turns = PACKETS.div_ceil(b.vector * usize::from(b.ports));
+    // A bridge learns its stations, and the main thread enlarges its table.
+    let learns = if let Extra::Bridge(stations) = b.extra { stations as usize * 16 / b.vector } else { 0 };
+    let clock = Clock::new();
+    for turn in 0..learns {
+        worker.turn(section.guard());
+        section.quiescent();
+        if turn % 16 == 0 {
+            router.poll(clock.now_ns());
+        }
+    }
+    let stats = router.graph().stats();
     let mut figures = Figures { totals: Vec::new(), nodes: Vec::new() };
     let mut by_node: Vec<(&'static str, Vec<f64>)> = Vec::new();
     // While the router was built, packets of its main thread were dropped, because no worker ran.

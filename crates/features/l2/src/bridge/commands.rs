@@ -1,11 +1,14 @@
 //! The commands of bridge domains, in VPP's grammar.
 
 use model::cli::{Args, CliError, Output, PAGE, Rows};
+use model::key::Key;
 use model::object::Change;
 use net::feature::{App, Registrar};
 use serde::Serialize;
 use wire::Mac;
 
+use super::bvi::BridgeBvi;
+use super::host::{BridgeHost, Hosts, host};
 use super::objects::{BridgeDomain, Bridged, FibEntry, Leads};
 use super::table::Shown;
 use super::{Bridges, Kind, flush_port};
@@ -21,24 +24,38 @@ pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
 fn domains<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
         "create bridge-domain <bd:1..16777215> [learn <learn:0..1>] [forward <forward:0..1>] [uu-flood <uu-flood:0..1>] [flood <flood:0..1>] \
-         [mac-age <mac-age:0..255>] [bd-tag <bd-tag:word>] [del]",
+         [arp-term <arp-term:0..1>] [arp-ufwd <arp-ufwd:0..1>] [mac-age <mac-age:0..255>] [bd-tag <bd-tag:word>] [del]",
         "Make a bridge domain, which switches frames between its ports. \"mac-age\" is in minutes; 0: learned addresses are kept. \"del\" removes \
          the domain, which must have no ports.",
         create,
     );
     r.command(
-        "set bridge-domain {learn | forward | flood | uu-flood} <bd:1..16777215> [disable]",
+        "set bridge-domain {learn | forward | flood | uu-flood | arp-ufwd} <bd:1..16777215> [disable]",
         "Switch on or off what a bridge domain does with frames: learn source addresses, send frames to known stations to their ports only, flood \
-         broadcast and multicast frames, flood frames to unknown stations.",
+         broadcast and multicast frames, flood frames to unknown stations, send ARP messages to all to the port for unknown unicast.",
         |c, a| {
             let is_on = !a.has("disable");
             change_domain(c, a, |d| match (a.has("learn"), a.has("forward"), a.has("flood")) {
                 (true, ..) => d.policy.learn = is_on,
                 (_, true, _) => d.policy.forward = is_on,
                 (.., true) => d.policy.flood = is_on,
+                _ if a.has("arp-ufwd") => d.policy.arp_ufwd = is_on,
                 _ => d.policy.unknown = is_on,
             })
         },
+    );
+    r.command(
+        "set bridge-domain arp term <bd:1..16777215> [disable]",
+        "Answer ARP requests and neighbor solicitations for the hosts of a bridge domain (\"set bridge-domain arp entry\"), instead of flooding them.",
+        |c, a| {
+            let is_on = !a.has("disable");
+            change_domain(c, a, |d| d.policy.arp_term = is_on)
+        },
+    );
+    r.command(
+        "set bridge-domain arp entry <bd:1..16777215> {<ip:ip> <mac:mac> [del] | del-all}",
+        "Add a host of a bridge domain, or set its Ethernet address. \"del\" removes it, and \"del-all\" all hosts of the domain.",
+        host,
     );
     r.command(
         "set bridge-domain mac-age <bd:1..16777215> <minutes:0..255>",
@@ -57,12 +74,15 @@ fn domains<C: App>(r: &mut Registrar<'_, C>) {
         },
     );
     r.command(
-        "show bridge-domain [<bd:1..16777215>] [{detail | int}]",
-        "Show the bridge domains; with \"detail\" or \"int\", also their ports.",
+        "show bridge-domain [<bd:1..16777215>] [{detail | int | arp}]",
+        "Show the bridge domains; with \"detail\" or \"int\", also their ports; with \"arp\", the hosts for which they answer.",
         |c, a| {
             let (only, with_ports) = (a.get("bd"), a.has("detail") || a.has("int"));
             if let Some(id) = only.filter(|id| domain(c, *id).is_none()) {
                 return Err(a.fault("bd", format!("there is no bridge domain {id}")));
+            }
+            if a.has("arp") {
+                return Ok(Output::rows(Hosts::of(only), a.json()));
             }
             Ok(Output::rows(Domains { from: only.unwrap_or(0), only, with_ports, begun: false }, a.json()))
         },
@@ -72,9 +92,10 @@ fn domains<C: App>(r: &mut Registrar<'_, C>) {
 /// Declares the commands of ports.
 fn ports<C: App>(r: &mut Registrar<'_, C>) {
     r.command(
-        "set interface l2 bridge <interface:interface> <bd:1..16777215> [<shg:0..255>]",
-        "Make an interface a port of a bridge domain, which is made if it does not exist. The interface must have no addresses. No frame goes from \
-         a port to another port of the same split-horizon group <shg>; 0: no group.",
+        "set interface l2 bridge <interface:interface> <bd:1..16777215> [{bvi | uu-fwd}] [<shg:0..255>]",
+        "Make an interface a port of a bridge domain, which is made if it does not exist. The interface must have no addresses. With \"bvi\", the \
+         interface is a loopback, through which the router itself takes part in the domain: with its addresses, routes and neighbors. With \"uu-fwd\", \
+         the port gets the frames to unknown stations, which are not flooded then, and no flooded frames. No frame goes from a port to another port of the same split-horizon group <shg>; 0: no group.",
         bridge,
     );
     r.command(
@@ -122,7 +143,7 @@ fn table<C: App>(r: &mut Registrar<'_, C>) {
     );
     r.command("clear l2fib", "Forget the learned addresses of all bridge domains.", |c, _| flush_all(c));
     r.command(
-        "show l2fib [all] [bd_id <bd:1..16777215>] [{learn | add}]",
+        "show l2fib [{all | verbose}] [bd_id <bd:1..16777215>] [{learn | add}]",
         "Show the MAC table: only learned entries (\"learn\"), or only configured ones (\"add\").",
         |c, a| {
             let bridges = c.router().state::<Bridges>()?;
@@ -141,6 +162,14 @@ pub(crate) fn domain<C: App>(c: &C, id: u32) -> Option<BridgeDomain> {
     c.store().get(&BridgeDomain::key(id)).and_then(|value| value.get::<BridgeDomain>()).cloned()
 }
 
+/// Returns the changes that remove a domain, with its hosts and its entries of the MAC table. Ports must leave before.
+pub(crate) fn removal<C: App>(c: &C, id: u32) -> Vec<Change<C::World>> {
+    let tree = c.store().tree();
+    let of_domain = [Key::beginning::<BridgeHost>(id), Key::beginning::<FibEntry>(id)];
+    let keys = of_domain.into_iter().flat_map(|keys| tree.range(keys)).map(|(key, _)| key.clone());
+    keys.chain([BridgeDomain::key(id)]).map(Change::remove).collect()
+}
+
 fn create<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let id = a.need("bd")?;
     let key = BridgeDomain::key(id);
@@ -148,7 +177,7 @@ fn create<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
         if domain(c, id).is_none() {
             return Err(a.fault("bd", format!("there is no bridge domain {id}")));
         }
-        c.transact(vec![Change::remove(key)]).map_err(|e| a.about("bd", e))?;
+        c.transact(removal(c, id)).map_err(|e| a.about("bd", e))?;
         return Ok(Output::none());
     }
     if domain(c, id).is_some() {
@@ -165,6 +194,8 @@ fn create<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     for (word, flag) in flags {
         *flag = a.get::<u8>(word) != Some(0);
     }
+    wanted.policy.arp_term = a.get::<u8>("arp-term") == Some(1);
+    wanted.policy.arp_ufwd = a.get::<u8>("arp-ufwd") == Some(1);
     wanted.mac_age = a.get("mac-age").unwrap_or(0);
     wanted.tag = a.get("bd-tag").unwrap_or_default();
     c.transact(vec![Change::set(key, wanted)]).map_err(|e| a.about("bd", e))?;
@@ -188,12 +219,33 @@ fn change_domain<C: App>(
     Ok(Output::none())
 }
 
-/// Returns the changes that make an interface a port.
-pub(crate) fn joining<C: App>(c: &C, interface: &str, bd: u32, group: u8) -> Vec<Change<C::World>> {
-    let mut wanted = port(c, interface).unwrap_or_default();
-    (wanted.bridge, wanted.port.group) = (bd, group);
-    let made = domain(c, bd).is_none().then(|| Change::set(BridgeDomain::key(bd), BridgeDomain::default()));
-    made.into_iter().chain([Change::set(Bridged::key(interface), wanted)]).collect()
+/// The role of an interface in a bridge domain.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Port,
+    Bvi,
+    /// The port for frames to unknown stations.
+    UuFwd,
+}
+
+/// Returns the changes that make an interface a port, or the BVI.
+pub(crate) fn joining<C: App>(
+    c: &C,
+    interface: &str,
+    bridge: u32,
+    role: Role,
+    group: u8,
+) -> Vec<Change<C::World>> {
+    let joins = if role == Role::Bvi {
+        Change::set(BridgeBvi::key(interface), BridgeBvi { bridge, group })
+    } else {
+        let mut wanted = port(c, interface).unwrap_or_default();
+        (wanted.bridge, wanted.port.group, wanted.port.uu_fwd) = (bridge, group, role == Role::UuFwd);
+        Change::set(Bridged::key(interface), wanted)
+    };
+    let is_new = domain(c, bridge).is_none();
+    let made = is_new.then(|| Change::set(BridgeDomain::key(bridge), BridgeDomain::default()));
+    made.into_iter().chain([joins]).collect()
 }
 
 /// Returns the bridge port of an interface.
@@ -203,7 +255,12 @@ pub(crate) fn port<C: App>(c: &C, interface: &str) -> Option<Bridged> {
 
 fn bridge<C: App>(c: &mut C, a: &Args) -> Result<Output<C>, CliError> {
     let interface = a.need::<String>("interface")?;
-    let changes = joining(c, &interface, a.need("bd")?, a.get("shg").unwrap_or(0));
+    let role = match (a.has("bvi"), a.has("uu-fwd")) {
+        (true, _) => Role::Bvi,
+        (_, true) => Role::UuFwd,
+        _ => Role::Port,
+    };
+    let changes = joining(c, &interface, a.need("bd")?, role, a.get("shg").unwrap_or(0));
     c.transact(changes).map_err(|e| a.about("interface", e))?;
     Ok(Output::none())
 }
@@ -253,7 +310,7 @@ struct Row {
     bridge_domain: u32,
     /// The interface, if the frames are not filtered.
     interface: Option<String>,
-    /// `learned`, `static` or `filter`.
+    /// `learned`, `static`, `filter` or `bvi`.
     kind: &'static str,
     /// For a learned address: seconds since the station was heard.
     age: Option<u16>,
@@ -280,13 +337,14 @@ impl<C: App> Rows<C> for Macs {
         let router = c.router();
         let Ok(bridges) = router.state::<Bridges>() else { return false };
         let end = self.line + LINES;
-        for Shown { bd, mac, place } in bridges.entries(self.line..end, c.now()) {
+        for Shown { bd, mac, place, is_bvi } in bridges.entries(self.line..end, c.now()) {
             let is_learned = place.kind == Kind::Learned;
             if self.bd.is_some_and(|only| only != bd) || self.learned.is_some_and(|only| only != is_learned) {
                 continue;
             }
             let interface = router.interface(place.port).ok().filter(|_| place.kind != Kind::Filter);
             let kind = match place.kind {
+                _ if is_bvi => "bvi",
                 Kind::Learned => "learned",
                 Kind::Static => "static",
                 Kind::Filter => "filter",
@@ -336,10 +394,14 @@ struct DomainRow {
     forward: bool,
     flood: bool,
     uu_flood: bool,
+    arp_term: bool,
+    arp_ufwd: bool,
     /// In minutes; 0: learned addresses are kept.
     mac_age: u16,
     learned: usize,
     learn_limit: u32,
+    /// The loopback that is the router's own interface in the domain.
+    bvi: Option<String>,
     ports: Vec<PortRow>,
 }
 
@@ -351,6 +413,7 @@ struct PortRow {
     learn: bool,
     forward: bool,
     flood: bool,
+    uu_fwd: bool,
 }
 
 /// Lists the bridge domains, page by page.
@@ -379,6 +442,7 @@ impl<C: App> Rows<C> for Domains {
                     learn: port.learn,
                     forward: port.forward,
                     flood: port.flood,
+                    uu_fwd: port.uu_fwd,
                 })
             });
             page.push(DomainRow {
@@ -388,9 +452,12 @@ impl<C: App> Rows<C> for Domains {
                 forward: policy.forward,
                 flood: policy.flood,
                 uu_flood: policy.unknown,
+                arp_term: policy.arp_term,
+                arp_ufwd: policy.arp_ufwd,
                 mac_age: policy.age / 60,
                 learned: bridges.learned(id),
                 learn_limit: policy.limit,
+                bvi: bridges.bvi(id).and_then(|(index, _)| Some(router.interface(index).ok()?.name.clone())),
                 ports: ports.collect(),
             });
         }
@@ -404,16 +471,19 @@ impl<C: App> Rows<C> for Domains {
         if !self.begun && !page.is_empty() {
             self.begun = true;
             *out += &format!(
-                "{:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>11} {:>11} {:>5} {}\n",
+                "{:>8} {:>8} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>5} {:>8} {}\n",
                 "BD-ID",
                 "Age(min)",
                 "Learning",
                 "U-Forwrd",
                 "UU-Flood",
                 "Flooding",
+                "ARP-Term",
+                "arp-ufwd",
                 "Learn-count",
                 "Learn-limit",
                 "Ports",
+                "BVI-Intf",
                 "Tag"
             );
         }
@@ -421,24 +491,28 @@ impl<C: App> Rows<C> for Domains {
             let tag = if d.tag.is_empty() { String::new() } else { format!(" {}", d.tag) };
             let age = if d.mac_age == 0 { "off".into() } else { d.mac_age.to_string() };
             *out += &format!(
-                "{:>8} {age:>8} {:>8} {:>9} {:>8} {:>8} {:>11} {:>11} {:>5}{tag}\n",
+                "{:>8} {age:>8} {:>8} {:>9} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>5} {:>8}{tag}\n",
                 d.bridge_domain,
                 word(d.learn),
                 word(d.forward),
                 word(d.uu_flood),
                 word(d.flood),
+                word(d.arp_term),
+                word(d.arp_ufwd),
                 d.learned,
                 d.learn_limit,
-                d.ports.len()
+                d.ports.len(),
+                d.bvi.as_deref().unwrap_or("-")
             );
             for port in d.ports.iter().filter(|_| self.with_ports) {
                 *out += &format!(
-                    "{:>20} split-horizon-group {} learn {} forward {} flood {}\n",
+                    "{:>20} split-horizon-group {} learn {} forward {} flood {}{}\n",
                     port.interface,
                     port.split_horizon_group,
                     word(port.learn),
                     word(port.forward),
-                    word(port.flood)
+                    word(port.flood),
+                    if port.uu_fwd { " uu-fwd" } else { "" }
                 );
             }
         }

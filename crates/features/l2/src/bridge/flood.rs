@@ -2,16 +2,17 @@
 
 use buf::{Frame, Held};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
-use infra::class_a::SlotReader;
+use infra::counters::Lane;
 use infra::quiesce::Guard;
 use net::ethernet::HEADER;
-use net::interface::Interface;
+use wire::ethernet::EthernetHeader;
 
-use super::table::{BridgePort, Domain};
+use super::mac;
+use super::node::Domains;
 use crate::node::fits;
-use crate::rewrite::{Fault, Plans};
+use crate::rewrite::Fault;
 
-edges! { pub enum Next { Output = "interface-output" } }
+edges! { pub enum Next { Output = "interface-output", Bvi = "ethernet-input" } }
 reasons! {
     pub enum Reason {
         NoPort = "no-port", Info, "the bridge domain has no other port for the frame";
@@ -33,31 +34,50 @@ impl From<Fault> for Reason {
 
 /// The node.
 pub(crate) struct Flood {
-    pub domains: SlotReader<Domain>,
-    pub interfaces: SlotReader<Interface>,
-    pub ports: SlotReader<BridgePort>,
-    pub plans: SlotReader<Plans>,
+    pub domains: Domains,
+    /// Counts the packets that BVIs receive.
+    pub rx: Lane<2>,
 }
 
-impl Flood {
-    /// Sends a frame out of a port.
-    fn send(&self, guard: &Guard, mut held: Held, port: u32, out: &mut Out<'_, Next, Reason>) {
-        let plan = self.plans.get(guard, port).copied().unwrap_or_default().tx;
-        let Some(mtu) = self.interfaces.get(guard, port).map(|i| usize::from(i.mtu)) else {
-            return out.drop(Reason::NoPort, held);
-        };
-        let mut p = held.packet();
-        if !plan.is_empty()
-            && let Err(fault) = plan.apply(&mut p)
-        {
-            return out.drop(fault.into(), held);
+/// Where a copy goes.
+#[derive(Clone, Copy)]
+enum To {
+    Port(u32),
+    Bvi(u32),
+}
+
+/// Sends a frame out of a port, or passes it to the BVI.
+fn send(
+    domains: &Domains,
+    rx: &mut Lane<2>,
+    guard: &Guard,
+    mut held: Held,
+    to: To,
+    out: &mut Out<'_, Next, Reason>,
+) {
+    let mut p = held.packet();
+    let port = match to {
+        To::Port(port) => port,
+        To::Bvi(bvi) => {
+            p.set_rx_if(bvi);
+            rx.add(bvi, [1, p.total_len() as u64]);
+            return out.emit(Next::Bvi, held);
         }
-        p.set_tx_if(port);
-        if p.total_len() > HEADER + mtu && !fits(&mut p, mtu) {
-            return out.drop(Reason::AboveMtu, held);
-        }
-        out.emit(Next::Output, held);
+    };
+    let plan = domains.plans.get(guard, port).copied().unwrap_or_default().tx;
+    let Some(mtu) = domains.interfaces.get(guard, port).map(|i| usize::from(i.mtu)) else {
+        return out.drop(Reason::NoPort, held);
+    };
+    if !plan.is_empty()
+        && let Err(fault) = plan.apply(&mut p)
+    {
+        return out.drop(fault.into(), held);
     }
+    p.set_tx_if(port);
+    if p.total_len() > HEADER + mtu && !fits(&mut p, mtu) {
+        return out.drop(Reason::AboveMtu, held);
+    }
+    out.emit(Next::Output, held);
 }
 
 impl FrameNode for Flood {
@@ -71,25 +91,34 @@ impl FrameNode for Flood {
     }
 
     fn held(&mut self, cx: &mut Cx<'_>, mut held: Held, out: &mut Out<'_, Next, Reason>) {
-        let rx = held.packet().rx_if();
-        let from = self.ports.get(cx.guard, rx).copied().unwrap_or_default();
-        let members = self.domains.get(cx.guard, from.domain).map_or(&[][..], |domain| &domain.members);
-        // An interface that is gone, or has left just now, is no target.
-        let is_target = |&(port, group): &(u32, u8)| {
-            let joined = self.ports.get(cx.guard, port).is_some_and(|to| to.domain == from.domain);
-            joined && port != rx && (group == 0 || group != from.group)
+        let Flood { domains, rx: received } = self;
+        let (guard, rx) = (cx.guard, held.packet().rx_if());
+        let from = domains.ports.get(guard, rx).copied().unwrap_or_default();
+        let domain = domains.shared.domains.get(guard, from.domain);
+        // An interface that is gone or down, or has left just now, is no target.
+        let is_target = |port: u32, group: u8| {
+            let joined = domains.ports.get(guard, port).is_some_and(|to| to.domain == from.domain);
+            let is_up = domains.interfaces.get(guard, port).is_some_and(|interface| interface.up);
+            joined && is_up && port != rx && (group == 0 || group != from.group)
         };
-        // The frame itself goes out of the last port.
+        let members = domain.map_or(&[][..], |domain| &domain.members);
+        let members = members.iter().filter(|(port, group)| is_target(*port, *group));
+        // The BVI is no unknown station.
+        let is_group = mac::is_group(mac::number(held.packet().peek::<EthernetHeader>().dst()));
+        let bvi = domain.and_then(|domain| domain.bvi);
+        let bvi = bvi.filter(|bvi| is_group && is_target(bvi.interface, bvi.group));
+        let targets = bvi.map(|bvi| To::Bvi(bvi.interface)).into_iter();
+        // The frame itself goes to the last target.
         let mut last = None;
-        for &(port, _) in members.iter().filter(|member| is_target(member)) {
-            let Some(to) = last.replace(port) else { continue };
+        for to in targets.chain(members.map(|(port, _)| To::Port(*port))) {
+            let Some(to) = last.replace(to) else { continue };
             match held.packet().duplicate(cx.bufs) {
-                Some(copy) => self.send(cx.guard, copy, to, out),
+                Some(copy) => send(domains, received, guard, copy, to, out),
                 None => out.count(Reason::NoBuffer, 1),
             }
         }
         match last {
-            Some(port) => self.send(cx.guard, held, port, out),
+            Some(to) => send(domains, received, guard, held, to, out),
             None => out.drop(Reason::NoPort, held),
         }
     }

@@ -7,6 +7,9 @@ pub(crate) const DOMAINS: u32 = 1 << 14;
 /// Number of interface indexes that an entry can have.
 const PORTS: u64 = 1 << 24;
 
+/// The bits of the address in a key of the MAC table.
+pub(crate) const ADDRESS: u64 = (1 << 48) - 1;
+
 /// By how many seconds the clocks of workers may differ.
 const AHEAD: u16 = 60;
 
@@ -47,26 +50,32 @@ pub(crate) fn key(domain: u32, mac: u64) -> u64 {
 
 /// Returns the domain's index and the address of a key.
 pub(crate) fn split(key: u64) -> (u32, Mac) {
-    let [_, _, mac @ ..] = key.to_be_bytes();
+    let [mac @ .., _, _] = key.to_le_bytes();
     ((key >> 48) as u32, Mac(mac))
 }
 
-/// Returns an address as a number.
+/// Returns an address as a number, in which the first byte is the lowest.
 #[inline(always)]
-pub(crate) fn number(Mac([a, b, c, d, e, f]): Mac) -> u64 {
-    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+pub(crate) fn number(mac: Mac) -> u64 {
+    of_word(mac.to_word())
+}
+
+/// Returns the number of the address in a word of [`Mac::to_word`].
+#[inline(always)]
+pub(crate) fn of_word(word: u64) -> u64 {
+    word >> 16
 }
 
 /// True if the address is one of a group: its first byte is odd.
 #[inline(always)]
 pub(crate) fn is_group(mac: u64) -> bool {
-    mac & 1 << 40 != 0
+    mac & 1 != 0
 }
 
 /// True for the addresses that bridges do not forward (IEEE 802.1Q section 8.6.3): 01:80:c2:00:00:00 to :0f.
 #[inline(always)]
 pub(crate) fn is_reserved(mac: u64) -> bool {
-    mac & !0xf == 0x0180_c200_0000
+    mac & !(0xf << 40) == 0xc2_8001
 }
 
 impl Place {
@@ -139,8 +148,8 @@ mod tests {
         assert!(!void(60, 65_529) && !void(1, 65_500) && void(1, 65_531) && place.idle(65_529) == 0);
         assert!(place.is_void(epoch(2, 4), 0, 65_530) && place.is_void(epoch(1, 3), 0, 65_530));
         assert!(!Place { kind: Kind::Static, ..place }.is_void(0, 1, 0));
-        assert!(
-            is_reserved(0x0180_c200_000e) && !is_reserved(0x0180_c200_0010) && !is_reserved(0x0180_c300_0000)
-        );
+        let reserved = |bytes| is_reserved(number(Mac(bytes)));
+        assert!(reserved([1, 0x80, 0xc2, 0, 0, 0]) && reserved([1, 0x80, 0xc2, 0, 0, 0xf]));
+        assert!(!reserved([1, 0x80, 0xc2, 0, 0, 0x10]) && !reserved([1, 0x80, 0xc3, 0, 0, 0]));
     }
 }

@@ -2,18 +2,22 @@
 #![allow(non_camel_case_types)]
 
 use std::collections::VecDeque;
+use std::ops::Bound;
 
+use model::key::Key;
 use model::object::Change;
 use net::feature::{App, message};
-use vapi::types::{interface_index, mac_address};
+use vapi::types::{address, interface_index, mac_address};
 use vapi::wire::{Array, Count, Text};
 use vapi::{Code, DONE, Done, Table, define};
 use wire::Mac;
 
-use super::commands::{domain, joining};
+use super::bvi::BridgeBvi;
+use super::commands::{Role, domain, joining, removal};
+use super::host::BridgeHost;
 use super::objects::{BridgeDomain, Bridged, FibEntry, IDS, Leads};
 use super::table::Shown;
-use super::{Bridges, Kind, flush_port};
+use super::{BridgePort, Bridges, Kind, bvi, flush_port};
 
 define! {
     /// The role of a bridge port.
@@ -106,6 +110,14 @@ define! {
         filter_mac: bool,
         bvi_mac: bool,
     }
+    /// The Ethernet address of a host of a bridge domain.
+    struct bd_ip_mac { bd_id: u32, ip: address, mac: mac_address }
+    /// Adds or removes a host, for which the domain answers ARP requests and neighbor solicitations.
+    request bd_ip_mac_add_del { is_add: bool = true, entry: bd_ip_mac }
+    /// Removes all hosts of a bridge domain.
+    request bd_ip_mac_flush { bd_id: u32 }
+    /// Asks for the hosts of a bridge domain; ~0: of all.
+    dump bd_ip_mac_dump { bd_id: u32 } -> bd_ip_mac_details { entry: bd_ip_mac }
     /// Forgets all learned addresses.
     request l2fib_flush_all {}
     /// Forgets the learned addresses of a bridge domain.
@@ -139,10 +151,6 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
             Ok(bridge_domain_add_del_v2_reply { bd_id })
         })
         .request::<bridge_flags>(|c, _, q| {
-            let unknown = bd_flags::BRIDGE_API_FLAG_ARP_TERM.0 | bd_flags::BRIDGE_API_FLAG_ARP_UFWD.0;
-            if q.is_set && q.flags.0 & unknown != 0 {
-                return Err(Code::UNIMPLEMENTED);
-            }
             let mut d = domain(c, q.bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
             for (flag, is_on) in flags(&mut d) {
                 *is_on = if q.flags.0 & flag == 0 { *is_on } else { q.is_set };
@@ -165,14 +173,18 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
         .request::<sw_interface_set_l2_bridge>(|c, _, q| {
             let name = message::name(c.router(), q.rx_sw_if_index)?;
             if !q.enable {
-                let key = Bridged::key(&name);
-                let had = c.store().get(&key).is_some();
-                return message::make(c, had.then(|| Change::remove(key)).into_iter().collect());
+                let keys = [Bridged::key(&name), BridgeBvi::key(&name)];
+                let had = keys.into_iter().filter(|key| c.store().get(key).is_some());
+                let changes = had.map(Change::remove).collect();
+                return message::make(c, changes);
             }
-            if q.port_type != l2_port_type::L2_API_PORT_TYPE_NORMAL {
-                return Err(Code::UNIMPLEMENTED);
-            }
-            let changes = joining(c, &name, q.bd_id, q.shg);
+            let role = match q.port_type {
+                l2_port_type::L2_API_PORT_TYPE_NORMAL => Role::Port,
+                l2_port_type::L2_API_PORT_TYPE_BVI => Role::Bvi,
+                l2_port_type::L2_API_PORT_TYPE_UU_FWD => Role::UuFwd,
+                _ => return Err(Code::INVALID_VALUE),
+            };
+            let changes = joining(c, &name, q.bd_id, role, q.shg);
             message::make(c, changes)
         })
         .dump::<bridge_domain_dump, _>(|_, q| {
@@ -186,6 +198,7 @@ pub(crate) fn register<C: App>(table: &mut Table<C>) {
             }
         });
     stations(table);
+    hosts(table);
 }
 
 /// Adds the messages about the MAC table.
@@ -226,18 +239,63 @@ fn stations<C: App>(table: &mut Table<C>) {
         });
 }
 
+/// Adds the messages about hosts.
+fn hosts<C: App>(table: &mut Table<C>) {
+    table
+        .module("l2", [3, 3, 0])
+        .request::<bd_ip_mac_add_del>(|c, _, q| {
+            let bd_ip_mac { bd_id, ip, mac } = q.entry;
+            domain(c, bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
+            let key = BridgeHost::key(bd_id, ip.ip());
+            let (host, there) = (BridgeHost(Mac(mac.0.0)), c.store().get(&key));
+            let is_same = there.and_then(|there| there.get::<BridgeHost>()) == Some(&host);
+            match q.is_add {
+                true => message::make(c, vec![Change::set(key, host)]),
+                false if is_same => message::make(c, vec![Change::remove(key)]),
+                false => Err(Code::NO_SUCH_ENTRY),
+            }
+        })
+        .request::<bd_ip_mac_flush>(|c, _, q| {
+            domain(c, q.bd_id).ok_or(Code::NO_SUCH_ENTRY)?;
+            let all = c.store().tree().range(Key::beginning::<BridgeHost>(q.bd_id));
+            let changes = all.map(|(key, _)| Change::remove(key.clone())).collect();
+            message::make(c, changes)
+        })
+        .dump::<bd_ip_mac_dump, _>(|_, q| {
+            let only = (q.bd_id != u32::MAX).then_some(q.bd_id);
+            let mut next = (only.unwrap_or(0), Bound::Unbounded);
+            move |c: &C| loop {
+                let bridges = c.router().state::<Bridges>().ok()?;
+                let (bd_id, ..) = bridges.domains(next.0).next()?;
+                if only.is_some_and(|only| only != bd_id) {
+                    return None;
+                }
+                let after = if bd_id == next.0 { next.1 } else { Bound::Unbounded };
+                let Some((ip, mac)) = bridges.hosts(bd_id, after).next() else {
+                    next = (bd_id + 1, Bound::Unbounded);
+                    continue;
+                };
+                next = (bd_id, Bound::Excluded(ip));
+                let entry = bd_ip_mac { bd_id, ip: ip.into(), mac: mac_address(Array(mac.0)) };
+                return Some(bd_ip_mac_details { entry });
+            }
+        });
+}
+
 fn bridges<C: App>(c: &mut C) -> Result<&mut Bridges, Code> {
     c.router_mut().state_mut().map_err(message::refused)
 }
 
 /// Returns the flags of a domain with their bits.
-fn flags(d: &mut BridgeDomain) -> [(u32, &mut bool); 4] {
+fn flags(d: &mut BridgeDomain) -> [(u32, &mut bool); 6] {
     let policy = &mut d.policy;
     [
         (bd_flags::BRIDGE_API_FLAG_LEARN.0, &mut policy.learn),
         (bd_flags::BRIDGE_API_FLAG_FWD.0, &mut policy.forward),
         (bd_flags::BRIDGE_API_FLAG_FLOOD.0, &mut policy.flood),
         (bd_flags::BRIDGE_API_FLAG_UU_FLOOD.0, &mut policy.unknown),
+        (bd_flags::BRIDGE_API_FLAG_ARP_TERM.0, &mut policy.arp_term),
+        (bd_flags::BRIDGE_API_FLAG_ARP_UFWD.0, &mut policy.arp_ufwd),
     ]
 }
 
@@ -247,16 +305,20 @@ fn made<C: App>(
     id: u32,
     is_add: bool,
     [learn, forward, flood, unknown]: [bool; 4],
-    arp: [bool; 2],
+    [arp_term, arp_ufwd]: [bool; 2],
     (mac_age, tag): (u8, String),
 ) -> Result<Done, Code> {
     let key = BridgeDomain::key(id);
     if !is_add {
         domain(c, id).ok_or(Code::NO_SUCH_ENTRY)?;
-        if bridges(c)?.domains(id).next().is_some_and(|(_, _, ports)| !ports.is_empty()) {
+        let bridges = bridges(c)?;
+        let has_ports =
+            bridges.domains(id).next().is_some_and(|(at, _, ports)| at == id && !ports.is_empty());
+        if has_ports || bridges.bvi(id).is_some() {
             return Err(Code::BD_IN_USE);
         }
-        return message::make(c, vec![Change::remove(key)]);
+        let changes = removal(c, id);
+        return message::make(c, changes);
     }
     if id > *IDS.end() {
         return Err(Code::BD_ID_EXCEED_MAX);
@@ -264,12 +326,10 @@ fn made<C: App>(
     if domain(c, id).is_some() {
         return Err(Code::BD_ALREADY_EXISTS);
     }
-    if arp.contains(&true) {
-        return Err(Code::UNIMPLEMENTED);
-    }
     let mut wanted = BridgeDomain { mac_age, tag, ..BridgeDomain::default() };
     let policy = &mut wanted.policy;
     (policy.learn, policy.forward, policy.flood, policy.unknown) = (learn, forward, flood, unknown);
+    (policy.arp_term, policy.arp_ufwd) = (arp_term, arp_ufwd);
     message::make(c, vec![Change::set(key, wanted)])
 }
 
@@ -293,15 +353,13 @@ fn entry<C: App>(c: &mut C, _: &vapi::Caller, q: l2fib_add_del) -> Result<Done, 
 
 fn details<C: App>(c: &C, from: u32) -> Option<bridge_domain_details> {
     let router = c.router();
-    let (id, policy, members) = router.state::<Bridges>().ok()?.domains(from).next()?;
-    let ports: Vec<_> = members
-        .iter()
-        .map(|(index, group)| bridge_domain_sw_if {
-            context: 0,
-            sw_if_index: message::number(*index),
-            shg: *group,
-        })
-        .collect();
+    let bridges = router.state::<Bridges>().ok()?;
+    let (id, policy, members) = bridges.domains(from).next()?;
+    let bvi = bridges.bvi(id).map(|(index, _)| (index, bvi::of(router, index).map_or(0, |(_, group)| group)));
+    let uu_fwd = members.keys().copied().find(|index| router.setting::<BridgePort>(*index).uu_fwd);
+    let all = members.iter().map(|(index, group)| (*index, *group)).chain(bvi);
+    let ports =
+        all.map(|(index, shg)| bridge_domain_sw_if { context: 0, sw_if_index: message::number(index), shg });
     let d = domain(c, id).unwrap_or_default();
     Some(bridge_domain_details {
         bd_id: id,
@@ -309,18 +367,18 @@ fn details<C: App>(c: &C, from: u32) -> Option<bridge_domain_details> {
         uu_flood: policy.unknown,
         forward: policy.forward,
         learn: policy.learn,
-        arp_term: false,
-        arp_ufwd: false,
+        arp_term: policy.arp_term,
+        arp_ufwd: policy.arp_ufwd,
         mac_age: d.mac_age,
         bd_tag: Text(d.tag),
-        bvi_sw_if_index: interface_index::NONE,
-        uu_fwd_sw_if_index: interface_index::NONE,
+        bvi_sw_if_index: bvi.map_or(interface_index::NONE, |(index, _)| message::number(index)),
+        uu_fwd_sw_if_index: uu_fwd.map_or(interface_index::NONE, message::number),
         n_sw_ifs: Count::default(),
-        sw_if_details: ports,
+        sw_if_details: ports.collect(),
     })
 }
 
-fn entry_details(Shown { bd, mac, place }: Shown) -> l2_fib_table_details {
+fn entry_details(Shown { bd, mac, place, is_bvi }: Shown) -> l2_fib_table_details {
     let is_filter = place.kind == Kind::Filter;
     l2_fib_table_details {
         bd_id: bd,
@@ -328,6 +386,6 @@ fn entry_details(Shown { bd, mac, place }: Shown) -> l2_fib_table_details {
         sw_if_index: if is_filter { interface_index::NONE } else { message::number(place.port) },
         static_mac: place.kind == Kind::Static,
         filter_mac: is_filter,
-        bvi_mac: false,
+        bvi_mac: is_bvi,
     }
 }

@@ -1,6 +1,15 @@
 //! Bridge domains: groups of ports between which frames are switched by the MAC addresses of the stations.
 
+mod alike;
+mod answer;
+#[cfg(test)]
+mod answer_tests;
+pub(crate) mod bvi;
+#[cfg(test)]
+mod bvi_tests;
+mod domain;
 mod flood;
+pub(crate) mod host;
 mod mac;
 mod node;
 mod table;
@@ -19,11 +28,12 @@ use net::router::{Change, Hooks, Router, RouterError};
 use wire::Mac;
 
 use crate::rewrite::Plans;
+pub use bvi::{attach, detach};
+pub use domain::{BridgePort, Policy};
 use flood::Flood;
 pub(crate) use mac::Kind;
-use node::Bridge;
+use node::{Bridge, Domains};
 pub(crate) use table::Bridges;
-pub use table::{BridgePort, Policy};
 
 /// The port mode of bridge ports.
 struct Mode(PortMode);
@@ -38,12 +48,11 @@ pub(crate) fn install(b: &mut Builder, t: &Tables, hooks: &mut Hooks) -> Result<
         (t.interfaces.clone(), hooks.setting::<BridgePort>()?.values, hooks.setting::<Plans>()?.values);
     let mode = hooks.port_mode(b, t, PortModeInfo { name: "bridge", node: "l2-bridge", whole: false })?;
     hooks.state(|_| Ok(Mode(mode)))?;
-    let flood = (shared.domains.clone(), interfaces.clone(), ports.clone(), plans.clone());
-    b.frame(move |_| Ok(Bridge::new(shared.clone(), interfaces.clone(), ports.clone(), plans.clone())));
-    b.frame(move |_| {
-        let (domains, interfaces, ports, plans) = flood.clone();
-        Ok(Flood { domains, interfaces, ports, plans })
-    });
+    let (domain, rx) = (Domains { shared, interfaces, ports, plans }, t.counters.rx.clone());
+    let flood = (domain.clone(), rx.clone());
+    b.frame(move |s| Ok(Bridge::new(domain.clone(), rx.lane(s.worker)?)));
+    b.frame(move |s| Ok(Flood { domains: flood.0.clone(), rx: flood.1.lane(s.worker)? }));
+    bvi::install(b, t, hooks)?;
     hooks.on_turn(|router, now| router.state_mut::<Bridges>().ok()?.turn(now));
     hooks.on_change(|router, index, change| {
         if change == Change::Down {
@@ -106,7 +115,7 @@ pub fn leave(router: &mut Router, interface: u32) -> Result<(), RouterError> {
     Ok(())
 }
 
-/// Returns the number of an interface's bridge domain, and its split-horizon group.
+/// Returns the number of an interface's bridge domain, and its split-horizon group. The interface is a port, or the domain's BVI.
 pub(crate) fn membership(router: &Router, interface: u32) -> Option<(u32, u8)> {
     let port = router.setting::<BridgePort>(interface);
     Some((router.state::<Bridges>().ok()?.id(port.domain)?, port.group))

@@ -2,21 +2,24 @@
 //! destination, or to `l2-flood`.
 
 use buf::Frame;
-use class_b::{Inserted, Map, View};
+use class_b::{Inserted, View};
 use graph::{Cx, FrameNode, Out, Verdict, edges, reasons};
 use infra::class_a::SlotReader;
 use infra::class_b;
+use infra::counters::Lane;
 use infra::quiesce::Guard;
 use net::ethernet::HEADER;
-use net::interface::Interface;
+use net::interface::{Interface, Runs};
 use wire::ethernet::EthernetHeader;
 
+use super::alike::alike;
+use super::answer;
+use super::domain::{BridgePort, Bvi, Domain, Shared};
 use super::mac::{self, Kind, Place};
-use super::table::{BridgePort, Domain, Shared};
 use crate::node::fits;
 use crate::rewrite::{Fault, Plan, Plans};
 
-edges! { pub enum Next { Output = "interface-output", Flood = "l2-flood" } }
+edges! { pub enum Next { Output = "interface-output", Flood = "l2-flood", Bvi = "ethernet-input" } }
 reasons! {
     pub enum Reason {
         NoDomain = "no-bridge-domain", Info, "the interface left its bridge domain while the frame was on its way";
@@ -33,6 +36,7 @@ reasons! {
         Unknown = "unknown-unicast", Info, "flooding of unknown unicast is switched off, and the frame's destination is unknown";
         Moves = "mac-moves", Info, counted, "stations that were heard on another port than before";
         OverLimit = "learn-limit", Warn, counted, "frames whose source address was not learned, because the domain has as many addresses as its limit permits";
+        Answered = "arp-answered", Info, counted, "ARP requests and neighbor solicitations that were answered for configured hosts";
         NoRoom = "no-room", Warn, counted, "frames whose source address was not learned, because the MAC table had no room at that time";
     }
 }
@@ -46,60 +50,64 @@ impl From<Fault> for Reason {
     }
 }
 
-/// The bits of the address in a key of the MAC table.
-const ADDRESS: u64 = (1 << 48) - 1;
-
 /// A vector's addresses: keys of the MAC table, and their hashes.
 struct Keys {
     src: [(u64, u64); buf::FRAME_SIZE],
     dst: [(u64, u64); buf::FRAME_SIZE],
 }
 
+/// What the nodes read: the domains with their MAC table, and the interfaces with their ports and tag rewriting.
+#[derive(Clone)]
+pub(crate) struct Domains {
+    pub shared: Shared,
+    pub interfaces: SlotReader<Interface>,
+    pub ports: SlotReader<BridgePort>,
+    pub plans: SlotReader<Plans>,
+}
+
 /// The node.
 pub(crate) struct Bridge {
-    shared: Shared,
-    interfaces: SlotReader<Interface>,
-    ports: SlotReader<BridgePort>,
-    plans: SlotReader<Plans>,
+    domains: Domains,
     keys: Box<Keys>,
+    /// Counts the packets that BVIs receive.
+    rx: Lane<2>,
 }
 
 impl Bridge {
-    pub(crate) fn new(
-        shared: Shared,
-        interfaces: SlotReader<Interface>,
-        ports: SlotReader<BridgePort>,
-        plans: SlotReader<Plans>,
-    ) -> Bridge {
+    pub(crate) fn new(domains: Domains, rx: Lane<2>) -> Bridge {
         let keys = Box::new(Keys { src: [(0, 0); buf::FRAME_SIZE], dst: [(0, 0); buf::FRAME_SIZE] });
-        Bridge { shared, interfaces, ports, plans, keys }
+        Bridge { domains, keys, rx }
     }
 }
 
 /// The port that has received a frame.
 #[derive(Clone, Copy)]
-struct In<'g> {
-    port: BridgePort,
+pub(super) struct In<'g> {
+    pub(super) port: BridgePort,
     domain: &'g Domain,
-    learns: bool,
+    pub(super) learns: bool,
+    /// See [`Domain::age`].
+    age: u16,
+    /// The router's own interface in the domain.
+    pub(super) bvi: Option<Bvi>,
     /// The value of an entry for a station that is heard on this port now.
-    word: u64,
-    plan: Plan,
+    pub(super) word: u64,
+    pub(super) plan: Plan,
 }
 
 /// A port that sends frames which another port has received.
 #[derive(Clone, Copy)]
-struct To {
-    interface: u32,
+pub(super) struct To {
+    pub(super) interface: u32,
     domain: u32,
     group: u8,
     epoch: u16,
-    mtu: usize,
+    pub(super) mtu: usize,
     /// How the tags change between the two ports.
-    plan: Plan,
+    pub(super) plan: Plan,
 }
 
-impl Bridge {
+impl Domains {
     #[inline(never)]
     fn find<'g>(&self, guard: &'g Guard, rx: u32, now: u16) -> Option<In<'g>> {
         let port = *self.ports.get(guard, rx)?;
@@ -107,11 +115,18 @@ impl Bridge {
         let epoch = mac::epoch(domain.epoch, port.epoch);
         let word = Place { kind: Kind::Learned, port: rx, epoch, seen: now }.word();
         let plan = self.plans.get(guard, rx).copied().unwrap_or_default().rx;
-        Some(In { port, domain, learns: port.learn && domain.learn, word, plan })
+        let bvi = self.bvi(guard, domain, port.domain);
+        let learns = port.learn && domain.learn;
+        Some(In { port, domain, learns, age: domain.age(now), bvi, word, plan })
+    }
+
+    /// Returns the BVI of the domain with this index, if it was not removed meanwhile.
+    pub(crate) fn bvi(&self, guard: &Guard, domain: &Domain, index: u32) -> Option<Bvi> {
+        domain.bvi.filter(|bvi| self.ports.get(guard, bvi.interface).is_some_and(|port| port.domain == index))
     }
 
     #[inline(never)]
-    fn output(&self, guard: &Guard, from: &In<'_>, interface: u32) -> Option<To> {
+    pub(super) fn output(&self, guard: &Guard, from: &In<'_>, interface: u32) -> Option<To> {
         let port = self.ports.get(guard, interface)?;
         let plan = from.plan.then(&self.plans.get(guard, interface).copied().unwrap_or_default().tx);
         let mtu = self.interfaces.get(guard, interface)?.mtu.into();
@@ -132,7 +147,6 @@ enum Learned {
 /// Learns that a station is on the port `from`, or that it is still there. `key` is that of its address.
 #[inline(never)]
 fn learn(
-    macs: &Map,
     guard: &Guard,
     shared: &Shared,
     from: &In<'_>,
@@ -149,13 +163,13 @@ fn learn(
             Kind::Learned => {}
         }
         // Another worker may change the entry at the same time. Then the next frame tries again.
-        let is_new = place.port != new.port && !place.is_void(place.epoch, from.domain.age, now);
+        let is_new = place.port != new.port && !place.is_void(place.epoch, from.age, now);
         return if entry.replace(from.word) && is_new { Learned::Moved } else { Learned::Known };
     }
     if !shared.may_learn(from.domain) {
         return Learned::OverLimit;
     }
-    match macs.insert(guard, key, from.word) {
+    match shared.macs.insert(guard, key, from.word) {
         Inserted::Yes => Learned::Known,
         other => {
             shared.forget(from.domain);
@@ -174,33 +188,43 @@ impl FrameNode for Bridge {
         let Some(first) = frame.get(0).map(|p| p.rx_if()) else { return };
         let now = mac::second(cx.now);
         let guard = cx.guard;
-        let view = self.shared.macs.view(guard);
-        let (mut rx, mut from) = (first, self.find(guard, first, now));
-        self.prefetch(guard, view, frame, rx, from.as_ref().map_or(0, |from| from.port.domain));
-        let keys = &*self.keys;
+        let Bridge { domains, keys, rx: counters } = self;
+        let shared = &domains.shared;
+        let view = shared.macs.view(guard);
+        let (mut rx, mut from) = (first, domains.find(guard, first, now));
+        if let Some(from) = &from
+            && let Some(next) = alike(domains, guard, view, from, counters, frame)
+        {
+            return out.all(Verdict::Next(next));
+        }
+        domains.prefetch(guard, view, frame, keys, (rx, from.as_ref().map_or(0, |from| from.port.domain)));
+        let (mut received, mut by_bvi) = (Runs::new(counters), false);
         let mut to: Option<To> = None;
         // The last source address that was learned on `rx`, and the last destination with its port.
         let (mut fresh, mut known) = (0, (0, 0));
-        let mut counts = [0; 3];
+        let mut counts = [0; 4];
         let mut each = keys.src.iter().zip(&keys.dst);
         out.mostly(Verdict::Next(Next::Output), frame, |_, p| {
             let (&(src, src_hash), &(dst, dst_hash)) = each.next()?;
             if p.rx_if() != rx {
                 rx = p.rx_if();
                 // The port may have joined another domain since its keys were noted.
-                from = self.find(guard, rx, now).filter(|from| src >> 48 == u64::from(from.port.domain));
+                from = domains.find(guard, rx, now).filter(|from| src >> 48 == u64::from(from.port.domain));
                 (to, fresh, known) = (None, 0, (0, 0));
             }
             let Some(from) = &from else { return Some(Verdict::Drop(Reason::NoDomain)) };
             if src != fresh {
-                let number = src & ADDRESS;
+                let number = src & mac::ADDRESS;
                 if mac::is_group(number) || number == 0 {
                     return Some(Verdict::Drop(Reason::BadSource));
+                }
+                if from.bvi.is_some_and(|bvi| src == bvi.key && rx != bvi.interface) {
+                    return Some(Verdict::Drop(Reason::StaticMoved));
                 }
                 if from.learns {
                     let found = view.find(src, src_hash);
                     if found.is_none_or(|entry| entry.value != from.word) {
-                        match learn(&self.shared.macs, guard, &self.shared, from, found, src, now) {
+                        match learn(guard, shared, from, found, src, now) {
                             Learned::Known => {}
                             Learned::Moved => counts[0] += 1,
                             Learned::OverLimit => counts[1] += 1,
@@ -213,36 +237,48 @@ impl FrameNode for Bridge {
             }
             let station = if dst == known.0 { known.1 } else { lookup(view, from, dst, dst_hash) };
             known = (dst, station);
+            if station == TO_BVI
+                && let Some(bvi) = &from.bvi
+            {
+                return Some(match from.to_bvi(p, bvi) {
+                    Ok(()) => {
+                        by_bvi = true;
+                        received.packet(bvi.interface, p.total_len());
+                        Verdict::Next(Next::Bvi)
+                    }
+                    Err(reason) => Verdict::Drop(reason),
+                });
+            }
             if station <= LAST_REASON {
-                return Some(self.without_station(from, p, station));
+                if station == GROUP && from.answers(p) {
+                    counts[3] += 1;
+                    if from.is_bvi(rx) {
+                        received.packet(rx, p.total_len());
+                        return Some(Verdict::Next(Next::Bvi));
+                    }
+                    p.set_tx_if(rx);
+                    return None;
+                }
+                return domains.without_station(guard, from, p, station);
             }
             let place = Place::of(station);
             if to.is_none_or(|to| to.interface != place.port) {
-                to = self.output(guard, from, place.port);
+                to = domains.output(guard, from, place.port);
             }
-            let Some(to) = to
-                .filter(|to| to.domain == from.port.domain && !place.is_void(to.epoch, from.domain.age, now))
-            else {
-                return Some(self.without_station(from, p, UNKNOWN));
+            let Some(to) = to.as_ref().filter(|to| to.leads(from, place)) else {
+                return domains.without_station(guard, from, p, UNKNOWN);
             };
-            if to.group != 0 && to.group == from.port.group {
-                return Some(Verdict::Drop(Reason::Split));
-            }
-            if !to.plan.is_empty()
-                && let Err(fault) = to.plan.apply(&mut p.again())
-            {
-                return Some(Verdict::Drop(fault.into()));
-            }
-            p.set_tx_if(to.interface);
-            if p.total_len() > HEADER + to.mtu && !fits(&mut p.again(), to.mtu) {
-                return Some(Verdict::Drop(Reason::AboveMtu));
-            }
-            None
+            to.take(p, from).err().map(Verdict::Drop)
         });
-        for (reason, n) in [Reason::Moves, Reason::OverLimit, Reason::NoRoom].into_iter().zip(counts) {
+        for (reason, n) in
+            [Reason::Moves, Reason::OverLimit, Reason::NoRoom, Reason::Answered].into_iter().zip(counts)
+        {
             if n > 0 {
                 out.count(reason, n);
             }
+        }
+        if by_bvi {
+            frame.forget_uniform_rx();
         }
     }
 }
@@ -257,15 +293,21 @@ const RESERVED: u64 = 2;
 const FILTERED: u64 = 3;
 /// Stands for the entry of an address on the port that has received the frame.
 const REFLECTED: u64 = 4;
+/// Stands for the entry of the domain's BVI.
+pub(super) const TO_BVI: u64 = 5;
 /// The last of these. The values of entries are larger.
-const LAST_REASON: u64 = REFLECTED;
+pub(super) const LAST_REASON: u64 = TO_BVI;
 
 /// Returns the value of the entry for a destination address, or one of the constants above.
 #[inline(always)]
-fn lookup(view: View<'_>, from: &In<'_>, dst: u64, hash: u64) -> u64 {
-    let number = dst & ADDRESS;
+pub(super) fn lookup(view: View<'_>, from: &In<'_>, dst: u64, hash: u64) -> u64 {
+    let number = dst & mac::ADDRESS;
     if mac::is_group(number) {
         return if mac::is_reserved(number) { RESERVED } else { GROUP };
+    }
+    if let Some(bvi) = from.bvi.filter(|bvi| bvi.key == dst) {
+        // The BVI's own frames have its address as the source.
+        return if from.word >> 40 == u64::from(bvi.interface) { REFLECTED } else { TO_BVI };
     }
     if !(from.port.forward && from.domain.forward) {
         return UNKNOWN;
@@ -276,7 +318,7 @@ fn lookup(view: View<'_>, from: &In<'_>, dst: u64, hash: u64) -> u64 {
         Kind::Filter => FILTERED,
         // A void entry leads nowhere.
         _ if entry.value >> 40 == from.word >> 40
-            && !place.is_void((from.word >> 16) as u16, from.domain.age, from.word as u16) =>
+            && !place.is_void((from.word >> 16) as u16, from.age, from.word as u16) =>
         {
             REFLECTED
         }
@@ -284,20 +326,27 @@ fn lookup(view: View<'_>, from: &In<'_>, dst: u64, hash: u64) -> u64 {
     }
 }
 
-impl Bridge {
-    /// Notes the keys of a vector's addresses, and prefetches their entries.
+impl Domains {
+    /// Notes the keys of a vector's addresses, and prefetches their entries. `rx` and `domain` are those of the first packet.
     #[inline(always)]
-    fn prefetch(&mut self, guard: &Guard, view: View<'_>, frame: &mut Frame, first: u32, domain: u32) {
-        let (mut rx, mut domain) = (first, domain);
+    fn prefetch(
+        &self,
+        guard: &Guard,
+        view: View<'_>,
+        frame: &mut Frame,
+        keys: &mut Keys,
+        (mut rx, mut domain): (u32, u32),
+    ) {
         let (mut last_src, mut last_dst) = ((0, 0), (0, 0));
-        let Keys { src: sources, dst: destinations } = &mut *self.keys;
+        let Keys { src: sources, dst: destinations } = keys;
         for ((mut p, src), dst) in frame.packets_ahead().zip(sources).zip(destinations) {
             if p.rx_if() != rx {
                 rx = p.rx_if();
                 domain = self.ports.get(guard, rx).map_or(0, |port| port.domain);
             }
             let header: &mut EthernetHeader = p.peek();
-            let [s, d] = [header.src(), header.dst()].map(|mac| mac::key(domain, mac::number(mac)));
+            let words = [header.src_word(), header.dst_word()];
+            let [s, d] = words.map(|word| mac::key(domain, mac::of_word(word)));
             if s != last_src.0 {
                 last_src = (s, view.hash(s));
                 view.prefetch(last_src.1);
@@ -309,26 +358,105 @@ impl Bridge {
             (*src, *dst) = (last_src, last_dst);
         }
     }
+}
 
-    /// Returns the verdict on a frame whose destination is not a known station on another port.
+impl To {
+    /// True if the port is in the domain, and the entry that leads to it is not void.
+    #[inline(always)]
+    fn leads(&self, from: &In<'_>, place: Place) -> bool {
+        self.domain == from.port.domain && !place.is_void(self.epoch, from.age, from.word as u16)
+    }
+
+    /// As [`leads`](Self::leads), and the port takes frames from the split-horizon group of `from`.
+    #[inline(always)]
+    pub(super) fn is_open(&self, from: &In<'_>, station: u64) -> bool {
+        self.leads(from, Place::of(station)) && (self.group == 0 || self.group != from.port.group)
+    }
+
+    /// Prepares a frame for this port.
+    #[inline(always)]
+    fn take(&self, p: &mut buf::Packet<'_>, from: &In<'_>) -> Result<(), Reason> {
+        if self.group != 0 && self.group == from.port.group {
+            return Err(Reason::Split);
+        }
+        if !self.plan.is_empty() {
+            self.plan.apply(&mut p.again())?;
+        }
+        p.set_tx_if(self.interface);
+        if p.total_len() > HEADER + self.mtu && !fits(&mut p.again(), self.mtu) {
+            return Err(Reason::AboveMtu);
+        }
+        Ok(())
+    }
+}
+
+impl In<'_> {
+    /// True if the frame came from the domain's BVI.
+    fn is_bvi(&self, rx: u32) -> bool {
+        self.bvi.is_some_and(|bvi| bvi.interface == rx)
+    }
+
+    /// Makes a frame to a group the answer to it, which returns the way that it came, with the same tags: rewriting them in and out again
+    /// would change nothing. Returns false if the domain has no answer. Questions of split-horizon groups are not answered: the bridge that
+    /// they come from has its own answers.
     #[cold]
     #[inline(never)]
-    fn without_station(&self, from: &In<'_>, p: &mut buf::Packet<'_>, station: u64) -> Verdict<Next, Reason> {
-        let drop = match station {
-            RESERVED => Some(Reason::Reserved),
-            FILTERED => Some(Reason::Filtered),
-            REFLECTED => Some(Reason::Reflected),
-            GROUP => (!(from.port.flood && from.domain.flood)).then_some(Reason::NoFlood),
-            _ => (!(from.port.flood && from.domain.unknown)).then_some(Reason::Unknown),
+    fn answers(&self, p: &mut buf::Packet<'_>) -> bool {
+        self.port.group == 0 && self.domain.answers.as_ref().is_some_and(|hosts| answer::answer(p, hosts))
+    }
+
+    /// Prepares a frame to the domain's BVI, which receives it.
+    #[inline(always)]
+    fn to_bvi(&self, p: &mut buf::Packet<'_>, bvi: &Bvi) -> Result<(), Reason> {
+        if bvi.group != 0 && bvi.group == self.port.group {
+            return Err(Reason::Split);
+        }
+        if !self.plan.is_empty() {
+            self.plan.apply(&mut p.again())?;
+        }
+        p.set_rx_if(bvi.interface);
+        Ok(())
+    }
+}
+
+impl Domains {
+    /// Returns the verdict on a frame whose destination is not a known station on another port. `None` sends it out of a port.
+    #[cold]
+    #[inline(never)]
+    fn without_station(
+        &self,
+        guard: &Guard,
+        from: &In<'_>,
+        p: &mut buf::Packet<'_>,
+        station: u64,
+    ) -> Option<Verdict<Next, Reason>> {
+        let is_group = station == GROUP;
+        let (flood, reason) = match station {
+            RESERVED => return Some(Verdict::Drop(Reason::Reserved)),
+            FILTERED => return Some(Verdict::Drop(Reason::Filtered)),
+            REFLECTED => return Some(Verdict::Drop(Reason::Reflected)),
+            GROUP => (from.domain.flood, Reason::NoFlood),
+            _ => (from.domain.unknown, Reason::Unknown),
         };
-        if let Some(reason) = drop {
-            return Verdict::Drop(reason);
+        let is_forwarded = match is_group {
+            // The BVI needs the questions to it, and asks all ports.
+            true => from.domain.arp_ufwd && from.bvi.is_none() && answer::is_arp(p),
+            false => true,
+        };
+        if is_forwarded
+            && let Some(port) = from.domain.uu_fwd.filter(|port| *port != p.rx_if())
+            && let Some(to) = self.output(guard, from, port).filter(|to| to.domain == from.port.domain)
+        {
+            return to.take(p, from).err().map(Verdict::Drop);
+        }
+        if !(from.port.flood && flood) {
+            return Some(Verdict::Drop(reason));
         }
         if !from.plan.is_empty()
             && let Err(fault) = from.plan.apply(&mut p.again())
         {
-            return Verdict::Drop(fault.into());
+            return Some(Verdict::Drop(fault.into()));
         }
-        Verdict::Next(Next::Flood)
+        Some(Verdict::Next(Next::Flood))
     }
 }

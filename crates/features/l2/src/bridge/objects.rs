@@ -8,14 +8,16 @@ use model::key::{Key, Kind as ObjectKind, Need, Role};
 use model::object::{Effect, Fact, Get, Object, Refused, View, World, refuse, refuse_as};
 use model::reason::Reason;
 use model::schema::{Described, Named, Parsed, Schema, Valued, number, parsed, text, truth};
+use model::tuple::Tuple;
 use model::visible::hidden;
 use model::yaml::quoted;
 use net::feature::{App, Registrar, Section};
-use net::objects::{self, Host};
+use net::objects::{self, Host, Port};
 use wire::Mac;
 
-use super::mac::{Kind, is_group, number as mac_number};
-use super::{BridgePort, Bridges, Policy};
+use super::bvi::BridgeBvi;
+use super::host::BridgeHost;
+use super::{BridgePort, Bridges, Kind, Policy};
 
 /// The numbers of bridge domains, as in VPP.
 pub(crate) const IDS: std::ops::RangeInclusive<u32> = 1..=(1 << 24) - 1;
@@ -25,7 +27,7 @@ const LIMIT: u32 = 1 << 20;
 const MAX_TAG: usize = 63;
 
 /// The role by which ports and entries refer to bridge domains.
-static DOMAIN: Role = Role {
+pub(super) static DOMAIN: Role = Role {
     name: "bridge-domain",
     title: |id| id.get::<u32>().map_or_else(|| "a bridge domain".into(), |id| format!("bridge domain {id}")),
 };
@@ -51,7 +53,7 @@ pub struct BridgeDomain {
 
 impl Default for BridgeDomain {
     fn default() -> BridgeDomain {
-        let policy = Policy { learn: true, forward: true, flood: true, unknown: true, age: 0, limit: LIMIT };
+        let policy = Policy { limit: LIMIT, ..Policy::PLAIN };
         BridgeDomain { policy, mac_age: 0, tag: String::new() }
     }
 }
@@ -100,11 +102,14 @@ impl<W: Host> Object<W> for BridgeDomain {
     }
 
     fn dump(&self, id: &u32, _: bool) -> Vec<String> {
-        let Policy { learn, forward, flood, unknown, limit, .. } = self.policy;
+        let Policy { learn, forward, flood, unknown, arp_term, arp_ufwd, limit, .. } = self.policy;
         let mut line = format!("create bridge-domain {id}");
         for (word, is_on) in [("learn", learn), ("forward", forward), ("uu-flood", unknown), ("flood", flood)]
         {
             line += &if is_on { String::new() } else { format!(" {word} 0") };
+        }
+        for (word, is_on) in [("arp-term", arp_term), ("arp-ufwd", arp_ufwd)] {
+            line += &if is_on { format!(" {word} 1") } else { String::new() };
         }
         if self.mac_age != 0 {
             line += &format!(" mac-age {}", self.mac_age);
@@ -123,7 +128,7 @@ impl Named for BridgeDomain {
     }
 }
 
-fn id_of(text: &str) -> Result<u32, String> {
+pub(super) fn id_of(text: &str) -> Result<u32, String> {
     let id = text.parse().ok().filter(|id| IDS.contains(id));
     id.ok_or_else(|| format!("\"{text}\" is not the number of a bridge domain, 1 to 16777215"))
 }
@@ -161,6 +166,20 @@ impl Described for BridgeDomain {
                     "Send frames to unknown stations to all ports.",
                 )
                 .field(
+                    "arp-term",
+                    truth(),
+                    |d| d.policy.arp_term,
+                    |d, on| d.policy.arp_term = on,
+                    "Answer ARP requests and neighbor solicitations for the hosts in bridge-hosts, instead of flooding them.",
+                )
+                .field(
+                    "arp-ufwd",
+                    truth(),
+                    |d| d.policy.arp_ufwd,
+                    |d, on| d.policy.arp_ufwd = on,
+                    "Send ARP messages to all that are not answered to the port for unknown unicast (uu-fwd), if there is one, and no BVI.",
+                )
+                .field(
                     "mac-age",
                     number(0..=u8::MAX).unit("minutes"),
                     |d| d.mac_age,
@@ -185,6 +204,9 @@ impl Described for BridgeDomain {
         &SCHEMA
     }
 }
+
+/// The index of the ports for unknown unicast: the domain's number, and the interface's name.
+const UU_FWD: &str = "uu-fwd";
 
 /// An interface that is a port of a bridge domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -235,8 +257,23 @@ impl<W: Host> Object<W> for Bridged {
         view: &View<'_, W>,
         _: &<W as World>::Abilities,
     ) -> Result<(), Refused> {
+        if !Port::find(interface, view)?.receives {
+            let id = self.bridge;
+            let why = format!(
+                "{interface} is a loopback, and no port: \"set interface l2 bridge {interface} {id} bvi\" makes it the BVI"
+            );
+            return refuse_as(Reason::Unfit, why);
+        }
         objects::may_be_switched(interface, &self.how(), view)?;
-        objects::must_send(interface, view).map(drop)
+        objects::must_send(interface, view)?;
+        let (id, mut there) = (self.bridge, view.found::<String>(UU_FWD, Tuple::of(&self.bridge)));
+        match there.find(|other| self.port.uu_fwd && other != interface) {
+            Some(other) => refuse_as(
+                Reason::InUse,
+                format!("{other} is the port for unknown unicast of bridge domain {id} already"),
+            ),
+            None => Ok(()),
+        }
     }
 
     fn apply(&self, interface: &String, _: Option<&Self>, world: &mut W) -> Result<(), Refused> {
@@ -252,7 +289,8 @@ impl<W: Host> Object<W> for Bridged {
     fn dump(&self, interface: &String, _: bool) -> Vec<String> {
         let (name, port) = (quote(interface), self.port);
         let group = if port.group == 0 { String::new() } else { format!(" {}", port.group) };
-        let mut lines = vec![format!("set interface l2 bridge {name} {}{group}", self.bridge)];
+        let role = if port.uu_fwd { " uu-fwd" } else { "" };
+        let mut lines = vec![format!("set interface l2 bridge {name} {}{role}{group}", self.bridge)];
         for (word, is_on) in [("learn", port.learn), ("forward", port.forward), ("flood", port.flood)] {
             lines.extend((!is_on).then(|| format!("set interface l2 {word} {name} disable")));
         }
@@ -264,6 +302,13 @@ impl<W: Host> Object<W> for Bridged {
         to(Need::new(&DOMAIN, self.bridge));
     }
 
+    /// A port that loses its role, or leaves, does so before another gets the role.
+    fn staying(&self, new: &Self) -> Option<Self> {
+        let mut stays = self.clone();
+        stays.port.uu_fwd &= new.port.uu_fwd && new.bridge == self.bridge;
+        Some(stays)
+    }
+
     /// In another domain, the entries that lead to the port are checked again.
     fn effect(&self, old: &Self) -> Effect {
         if self.bridge == old.bridge { Effect::Stays } else { Effect::Moved }
@@ -271,6 +316,9 @@ impl<W: Host> Object<W> for Bridged {
 
     fn facts(&self, interface: &String, _: Get<'_, W>, to: &mut dyn FnMut(Fact)) {
         to(objects::switched(interface, &self.how()));
+        if self.port.uu_fwd {
+            to(Fact::new(UU_FWD, (self.bridge, interface.as_str())));
+        }
     }
 }
 
@@ -320,6 +368,13 @@ impl Described for Bridged {
                     |b, on| b.port.flood = on,
                     "Flood received frames.",
                 )
+                .field(
+                    "uu-fwd",
+                    truth(),
+                    |b| b.port.uu_fwd,
+                    |b, on| b.port.uu_fwd = on,
+                    "Send frames to unknown stations to this port, instead of flooding them. The port gets no flooded frames.",
+                )
         });
         &SCHEMA
     }
@@ -345,20 +400,14 @@ impl ObjectKind for FibEntry {
     const PHASE: u16 = 118;
 
     fn title((id, mac): &(u32, u64)) -> String {
-        format!("the entry of {} in bridge domain {id}", mac_of(*mac))
+        format!("the entry of {} in bridge domain {id}", Mac::from_u64(*mac))
     }
-}
-
-/// Returns the address with this number.
-fn mac_of(number: u64) -> Mac {
-    let [_, _, mac @ ..] = number.to_be_bytes();
-    Mac(mac)
 }
 
 impl FibEntry {
     /// Returns the key of an address in a domain.
     pub fn key(id: u32, mac: Mac) -> Key {
-        Key::of::<FibEntry>(&(id, mac_number(mac)))
+        Key::of::<FibEntry>(&(id, mac.to_u64()))
     }
 }
 
@@ -369,8 +418,8 @@ impl<W: Host> Object<W> for FibEntry {
         view: &View<'_, W>,
         _: &<W as World>::Abilities,
     ) -> Result<(), Refused> {
-        if *mac == 0 || is_group(*mac) {
-            return refuse(format!("{} is no address of a station", mac_of(*mac)));
+        if !Mac::from_u64(*mac).is_unicast() {
+            return refuse(format!("{} is no address of a station", Mac::from_u64(*mac)));
         }
         let Leads::To(port) = &self.0 else { return Ok(()) };
         let there = view.get(&Bridged::key(port)).and_then(|value| value.get::<Bridged>());
@@ -385,11 +434,11 @@ impl<W: Host> Object<W> for FibEntry {
             Leads::To(port) => (Kind::Static, world.index(port)?),
             Leads::Nowhere => (Kind::Filter, 0),
         };
-        Ok(world.router().state_mut::<Bridges>()?.set_entry(*id, mac_of(*mac), kind, port)?)
+        Ok(world.router().state_mut::<Bridges>()?.set_entry(*id, Mac::from_u64(*mac), kind, port)?)
     }
 
     fn withdraw(&self, (id, mac): &(u32, u64), world: &mut W) -> Result<(), Refused> {
-        world.router().state_mut::<Bridges>()?.remove_entry(*id, mac_of(*mac));
+        world.router().state_mut::<Bridges>()?.remove_entry(*id, Mac::from_u64(*mac));
         Ok(())
     }
 
@@ -398,7 +447,7 @@ impl<W: Host> Object<W> for FibEntry {
             Leads::To(port) => format!("{} static", quote(port)),
             Leads::Nowhere => "filter".into(),
         };
-        vec![format!("l2fib add {} {id} {to}", mac_of(*mac))]
+        vec![format!("l2fib add {} {id} {to}", Mac::from_u64(*mac))]
     }
 
     fn needs(&self, (id, _): &(u32, u64), to: &mut dyn FnMut(Need)) {
@@ -427,9 +476,9 @@ impl Valued for FibEntry {
             let mac: Mac = mac.parse().map_err(|_| {
                 format!("\"{text}\": expected the number of a bridge domain, a space and an Ethernet address")
             })?;
-            Ok((id_of(id)?, mac_number(mac)))
+            Ok((id_of(id)?, mac.to_u64()))
         };
-        let write = |(id, mac): &(u32, u64)| quoted(&format!("{id} {}", mac_of(*mac)));
+        let write = |(id, mac): &(u32, u64)| quoted(&format!("{id} {}", Mac::from_u64(*mac)));
         parsed(
             "a bridge domain and an address",
             &["10 02:00:00:00:00:01", "7 02:fe:00:00:00:02"],
@@ -459,5 +508,7 @@ impl Valued for FibEntry {
 pub(crate) fn register<C: App>(r: &mut Registrar<'_, C>) {
     r.section(Section::named::<BridgeDomain>("bridge-domains"));
     r.section(Section::named::<Bridged>("bridge-ports"));
+    r.section(Section::named::<BridgeBvi>("bvis"));
     r.section(Section::values::<FibEntry>("l2fib"));
+    r.section(Section::values::<BridgeHost>("bridge-hosts"));
 }

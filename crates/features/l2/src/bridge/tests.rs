@@ -13,23 +13,23 @@ use crate::rewrite::Rewrite;
 
 /// Number of ports: sub-interfaces of the router's two links.
 const PORTS: usize = 5;
-const DOMAINS: [u32; 2] = [7, 9_000_000];
-const ALL: Mac = Mac([0xff; 6]);
-const POLICY: Policy = Policy { learn: true, forward: true, flood: true, unknown: true, age: 0, limit: 1000 };
+pub(super) const DOMAINS: [u32; 2] = [7, 9_000_000];
+pub(super) const ALL: Mac = Mac([0xff; 6]);
+pub(super) const POLICY: Policy = Policy { limit: 1000, ..Policy::PLAIN };
 const PORT: BridgePort = BridgePort::PLAIN;
 
 /// A router whose sub-interfaces 1 to 5 (by turns of the left and the right link) remove and add their tags.
-struct Bridged {
-    lab: Lab,
-    ports: Vec<u32>,
+pub(super) struct Bridged {
+    pub lab: Lab,
+    pub ports: Vec<u32>,
 }
 
-fn station(n: u8) -> Mac {
+pub(super) fn station(n: u8) -> Mac {
     Mac([2, 0, 0, 0, 0xb, n])
 }
 
 impl Bridged {
-    fn new() -> Bridged {
+    pub(super) fn new() -> Bridged {
         let all = |b: &mut graph::Builder, t: &net::Tables, hooks: &mut net::router::Hooks| {
             net::testing::install(b, t, hooks)?;
             crate::install(b, t, hooks)?;
@@ -54,12 +54,12 @@ impl Bridged {
         all
     }
 
-    fn join(&mut self, port: usize, id: u32, how: BridgePort) {
+    pub(super) fn join(&mut self, port: usize, id: u32, how: BridgePort) {
         super::join(&mut self.lab.router, self.ports[port], id, how).unwrap();
     }
 
     /// A station on a port sends a frame. Returns the ports out of which it was sent.
-    fn frame(&mut self, port: usize, queue: usize, src: Mac, dst: Mac) -> BTreeSet<usize> {
+    pub(super) fn frame(&mut self, port: usize, queue: usize, src: Mac, dst: Mac) -> BTreeSet<usize> {
         let tag = [0x81, 0, 0, 1 + port as u8];
         let frame = [&dst.0[..], &src.0, &tag, &[0x88, 0xb5], &[7; 60]].concat();
         self.lab.receive(port as u32 % 2, queue, frame.clone());
@@ -83,7 +83,7 @@ impl Bridged {
         all
     }
 
-    fn dropped(&self, reason: &str) -> u64 {
+    pub(super) fn dropped(&self, reason: &str) -> u64 {
         let dropped = self.lab.router.graph().stats().dropped();
         let ours = dropped.iter().filter(|d| d.node.starts_with("l2-") && d.reason.name == reason);
         ours.map(|d| d.packets).sum()
