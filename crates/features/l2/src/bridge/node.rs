@@ -152,7 +152,6 @@ fn learn(
     from: &In<'_>,
     found: Option<class_b::Entry<'_>>,
     key: u64,
-    now: u16,
 ) -> Learned {
     if let Some(entry) = found {
         let (place, new) = (Place::of(entry.value), Place::of(from.word));
@@ -163,7 +162,7 @@ fn learn(
             Kind::Learned => {}
         }
         // Another worker may change the entry at the same time. Then the next frame tries again.
-        let is_new = place.port != new.port && !place.is_void(place.epoch, from.age, now);
+        let is_new = place.port != new.port && !place.is_void(place.epoch, from.age, from.word as u16);
         return if entry.replace(from.word) && is_new { Learned::Moved } else { Learned::Known };
     }
     if !shared.may_learn(from.domain) {
@@ -177,6 +176,44 @@ fn learn(
         }
     }
 }
+
+impl Domains {
+    /// Checks the source address of a frame, and learns it if necessary. `src` is its key, with its hash. Counts what operators should know.
+    #[inline(always)]
+    fn hear(
+        &self,
+        guard: &Guard,
+        view: View<'_>,
+        from: &In<'_>,
+        (rx, src, hash): (u32, u64, u64),
+        counts: &mut [u64; COUNTED.len()],
+    ) -> Result<(), Reason> {
+        let number = src & mac::ADDRESS;
+        if mac::is_group(number) || number == 0 {
+            return Err(Reason::BadSource);
+        }
+        if from.bvi.is_some_and(|bvi| src == bvi.key && rx != bvi.interface) {
+            return Err(Reason::StaticMoved);
+        }
+        if !from.learns {
+            return Ok(());
+        }
+        let found = view.find(src, hash);
+        if found.is_none_or(|entry| entry.value != from.word) {
+            match learn(guard, &self.shared, from, found, src) {
+                Learned::Known => {}
+                Learned::Moved => counts[0] += 1,
+                Learned::OverLimit => counts[1] += 1,
+                Learned::NoRoom => counts[2] += 1,
+                Learned::Refused(reason) => return Err(reason),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The counted reasons, in the order of the counts.
+const COUNTED: [Reason; 4] = [Reason::Moves, Reason::OverLimit, Reason::NoRoom, Reason::Answered];
 
 impl FrameNode for Bridge {
     const NAME: &'static str = "l2-bridge";
@@ -202,7 +239,7 @@ impl FrameNode for Bridge {
         let mut to: Option<To> = None;
         // The last source address that was learned on `rx`, and the last destination with its port.
         let (mut fresh, mut known) = (0, (0, 0));
-        let mut counts = [0; 4];
+        let mut counts = [0; COUNTED.len()];
         let mut each = keys.src.iter().zip(&keys.dst);
         out.mostly(Verdict::Next(Next::Output), frame, |_, p| {
             let (&(src, src_hash), &(dst, dst_hash)) = each.next()?;
@@ -214,24 +251,8 @@ impl FrameNode for Bridge {
             }
             let Some(from) = &from else { return Some(Verdict::Drop(Reason::NoDomain)) };
             if src != fresh {
-                let number = src & mac::ADDRESS;
-                if mac::is_group(number) || number == 0 {
-                    return Some(Verdict::Drop(Reason::BadSource));
-                }
-                if from.bvi.is_some_and(|bvi| src == bvi.key && rx != bvi.interface) {
-                    return Some(Verdict::Drop(Reason::StaticMoved));
-                }
-                if from.learns {
-                    let found = view.find(src, src_hash);
-                    if found.is_none_or(|entry| entry.value != from.word) {
-                        match learn(guard, shared, from, found, src, now) {
-                            Learned::Known => {}
-                            Learned::Moved => counts[0] += 1,
-                            Learned::OverLimit => counts[1] += 1,
-                            Learned::NoRoom => counts[2] += 1,
-                            Learned::Refused(reason) => return Some(Verdict::Drop(reason)),
-                        }
-                    }
+                if let Err(reason) = domains.hear(guard, view, from, (rx, src, src_hash), &mut counts) {
+                    return Some(Verdict::Drop(reason));
                 }
                 fresh = src;
             }
@@ -240,7 +261,7 @@ impl FrameNode for Bridge {
             if station == TO_BVI
                 && let Some(bvi) = &from.bvi
             {
-                return Some(match from.to_bvi(p, bvi) {
+                return Some(match from.receive(p, bvi) {
                     Ok(()) => {
                         by_bvi = true;
                         received.packet(bvi.interface, p.total_len());
@@ -270,9 +291,7 @@ impl FrameNode for Bridge {
             };
             to.take(p, from).err().map(Verdict::Drop)
         });
-        for (reason, n) in
-            [Reason::Moves, Reason::OverLimit, Reason::NoRoom, Reason::Answered].into_iter().zip(counts)
-        {
+        for (reason, n) in COUNTED.into_iter().zip(counts) {
             if n > 0 {
                 out.count(reason, n);
             }
@@ -407,7 +426,7 @@ impl In<'_> {
 
     /// Prepares a frame to the domain's BVI, which receives it.
     #[inline(always)]
-    fn to_bvi(&self, p: &mut buf::Packet<'_>, bvi: &Bvi) -> Result<(), Reason> {
+    fn receive(&self, p: &mut buf::Packet<'_>, bvi: &Bvi) -> Result<(), Reason> {
         if bvi.group != 0 && bvi.group == self.port.group {
             return Err(Reason::Split);
         }

@@ -55,7 +55,7 @@ impl Bridges {
         self.epochs.get(&interface).copied().unwrap_or_default().now
     }
 
-    /// Forgets the learned addresses of an interface. Returns its new epoch, for its [port](BridgePort).
+    /// Forgets the learned addresses of an interface. Returns its new epoch, for its [port](crate::BridgePort).
     pub(crate) fn next_epoch(&mut self, interface: u32) -> u8 {
         let flushes = self.epochs.entry(interface).or_default().next();
         self.keep_up(flushes);
