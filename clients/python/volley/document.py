@@ -138,7 +138,7 @@ BridgeDomain = TypedDict(
         # them. Default: false.
         "arp-term": bool,
         # Send ARP messages to all that are not answered to the port for unknown unicast (uu-fwd), if there is
-        # one. Default: false.
+        # one, and no BVI. Default: false.
         "arp-ufwd": bool,
         # Send broadcast and multicast frames to all ports. Default: true.
         "flood": bool,

@@ -327,6 +327,10 @@ fn a_removed_interface_is_distinguished_from_a_down_one() {
         assert!(link.present && !link.carrier);
 
         a.control.set_admin(true).unwrap();
+        let start = Instant::now();
+        while !a.control.link().carrier {
+            assert!(start.elapsed() < Duration::from_secs(5), "the carrier is still down");
+        }
         assert_eq!(lab::send(&mut b, &mut lab::cache(), &[udp(60)]), 0);
         assert_eq!(lab::receive(&mut a, &mut lab::cache(), 1).len(), 1);
 

@@ -26,14 +26,14 @@ fn a_bridge_domain_is_configured_and_shown() {
     assert_eq!(cli.ok("show mode"), "l2 bridge pg0 bd_id 10 shg 0\nl2 bridge pg1 bd_id 10 shg 3\n");
     let port = |name: &str, group: u8, learn: bool| {
         json!({
-            "interface": name, "split_horizon_group": group, "learn": learn, "forward": true, "flood": true
+            "interface": name, "split_horizon_group": group, "learn": learn, "forward": true, "flood": true, "uu_fwd": false
         })
     };
     assert_eq!(
         cli.json("show bridge-domain 10"),
         json!([{
             "bridge_domain": 10, "tag": "office", "learn": true, "forward": true, "flood": true,
-            "uu_flood": false, "mac_age": 5, "learned": 0, "learn_limit": 100,
+            "uu_flood": false, "arp_term": false, "arp_ufwd": false, "bvi": null, "mac_age": 5, "learned": 0, "learn_limit": 100,
             "ports": [port("pg0", 0, true), port("pg1", 3, false)]
         }])
     );
@@ -69,6 +69,112 @@ fn a_bridge_domain_is_configured_and_shown() {
     cli.apply("interfaces: { pg0: {}, pg1: {} }\n").unwrap();
     cli.apply(&file).unwrap();
     assert_eq!(cli.ok("show config"), commands);
+}
+
+/// A domain with a BVI, hosts, and a port for unknown unicast.
+fn with_router() -> Cli {
+    let mut cli = cli();
+    cli.ok("create bridge-domain 10 arp-term 1");
+    cli.ok("set interface l2 bridge pg0 10");
+    cli.ok("set interface l2 bridge pg1 10 uu-fwd 2");
+    assert_eq!(cli.ok("bvi create mac 02:00:00:00:00:99"), "bvi0\n");
+    cli.ok("create loopback interface");
+    assert!(
+        cli.run("set ip neighbor bvi0 192.0.2.9 02:00:00:00:00:09")
+            .unwrap_err()
+            .to_string()
+            .contains("without a bridge domain")
+    );
+    cli.ok("set interface l2 bridge bvi0 10 bvi 4");
+    cli.ok("set interface ip address bvi0 192.0.2.1/24");
+    cli.ok("set ip neighbor bvi0 192.0.2.9 02:00:00:00:00:09");
+    cli.ok("set bridge-domain arp entry 10 192.0.2.5 02:00:00:00:00:05");
+    cli.ok("set bridge-domain arp entry 10 2001:db8::5 02:00:00:00:00:05");
+    cli.ok("set bridge-domain arp-ufwd 10");
+    cli
+}
+
+#[test]
+fn a_router_takes_part_in_a_domain_and_answers_for_hosts() {
+    let mut cli = with_router();
+    assert_eq!(cli.ok("show mode bvi0"), "l2 bridge bvi0 bd_id 10 bvi shg 4\n");
+    assert!(
+        cli.ok("show bridge-domain 10 detail")
+            .contains("pg1 split-horizon-group 2 learn on forward on flood on uu-fwd")
+    );
+    let shown = cli.json("show bridge-domain 10");
+    assert_eq!(
+        (&shown[0]["bvi"], &shown[0]["arp_term"], &shown[0]["arp_ufwd"]),
+        (&json!("bvi0"), &json!(true), &json!(true))
+    );
+    assert_eq!(
+        cli.json("show bridge-domain arp"),
+        json!([
+            { "bridge_domain": 10, "ip": "192.0.2.5", "mac": "02:00:00:00:00:05" },
+            { "bridge_domain": 10, "ip": "2001:db8::5", "mac": "02:00:00:00:00:05" }
+        ])
+    );
+    assert_eq!(
+        cli.json("show l2fib"),
+        json!([{ "mac": "02:00:00:00:00:99", "bridge_domain": 10, "interface": "bvi0", "kind": "bvi", "age": null }])
+    );
+    // The file makes the same configuration, also with another port in the role.
+    let (commands, file) = (cli.ok("show config"), cli.yaml());
+    cli.apply("interfaces: { pg0: {}, pg1: {} }\n").unwrap();
+    cli.apply(&file).unwrap();
+    assert_eq!(cli.ok("show config"), commands);
+    let other =
+        file.replace("  pg0:\n", "  PG:\n").replace("  pg1:\n", "  pg0:\n").replace("  PG:\n", "  pg1:\n");
+    assert_ne!(other, file);
+    cli.apply(&other).unwrap();
+    assert!(
+        cli.ok("show bridge-domain detail")
+            .contains("pg0 split-horizon-group 2 learn on forward on flood on uu-fwd")
+    );
+    cli.apply(&file).unwrap();
+    // A domain goes with its hosts and entries, but not with its ports.
+    cli.ok("set ip neighbor del bvi0 192.0.2.9");
+    cli.ok("l2fib add 02:00:00:00:00:02 10 filter");
+    for interface in ["bvi0", "pg0", "pg1"] {
+        cli.ok(&format!("set interface l3 {interface}"));
+    }
+    cli.ok("create bridge-domain 10 del");
+    assert!(!cli.ok("show config").contains("bridge-domain"));
+    assert_eq!(cli.json("show bridge-domain arp"), json!([]));
+    cli.ok("bvi delete bvi0");
+}
+
+#[test]
+fn impossible_roles_are_refused() {
+    let mut cli = with_router();
+    for (command, why) in [
+        (
+            "set interface l2 bridge loop0 10 bvi",
+            "bridge domain 10 has the BVI bvi0 already: use \"set interface l3 bvi0\" first",
+        ),
+        ("set interface l2 bridge loop0 10", "\"set interface l2 bridge loop0 10 bvi\" makes it the BVI"),
+        ("set interface l2 bridge pg0 10 bvi", "pg0 is not a loopback"),
+        (
+            "set interface l2 bridge pg0 10 uu-fwd",
+            "pg1 is the port for unknown unicast of bridge domain 10 already",
+        ),
+        ("set interface l3 bvi0", "the link of bvi0 cannot be removed: neighbor 192.0.2.9 on bvi0 needs it"),
+        (
+            "set bridge-domain arp entry 10 192.0.2.5 02:00:00:00:00:06 del",
+            "has no host 192.0.2.5 with the address",
+        ),
+        ("set bridge-domain arp entry 10 224.0.0.1 02:00:00:00:00:06", "224.0.0.1 is no address of a host"),
+        ("set bridge-domain arp entry 10 192.0.2.7 01:00:00:00:00:06", "is no address of a station"),
+        ("set bridge-domain arp entry 11 192.0.2.5 02:00:00:00:00:06", "there is no bridge domain 11"),
+        (
+            "set interface l2 tag-rewrite bvi0 push dot1q 7",
+            "bvi0 is a loopback: rewrite the tags of the ports",
+        ),
+        ("create bridge-domain 10 del", "bridge domain 10 cannot be removed"),
+    ] {
+        let said = cli.run(command).unwrap_err().to_string();
+        assert!(said.contains(why), "{command}: {said}");
+    }
 }
 
 #[test]

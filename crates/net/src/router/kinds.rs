@@ -126,7 +126,8 @@ impl Router {
         if before == link {
             return Ok(());
         }
-        let changed = self.relink(index, link, was_up);
+        let down = self.set_admin(index, false);
+        let changed = down.and_then(|()| self.relink(index, link, was_up));
         if changed.is_err()
             && let Err(e) = self.relink(index, before, was_up)
         {
@@ -135,11 +136,11 @@ impl Router {
         changed
     }
 
+    /// Changes the link of a loopback, and sets it up or down. Makes all steps, and returns the first error.
     fn relink(&mut self, index: u32, link: Option<InterfaceKind>, up: bool) -> Result<(), RouterError> {
-        self.set_admin(index, false)?;
         self.info_mut(index)?.kind = Kind::Loopback(link);
-        self.changed(index)?;
-        self.set_admin(index, up)
+        let changed = self.changed(index);
+        changed.and(self.set_admin(index, up))
     }
 
     /// Sets the port mode of an interface, in which a feature takes the received frames. With `None`, received frames are routed.

@@ -24,6 +24,7 @@ impl Router {
         p.rewind_to_l2();
         let from = p.head::<EthernetHeader>().ok_or(Unused::Malformed)?.src();
         let (ip, _) = Ipv6Header::split(&l3).ok_or(Unused::Malformed)?;
+        self.near.linked(interface).ok_or(Unused::Gone)?;
         let message = l3.get(l4..).and_then(|icmp| nd::parse(ip, icmp).ok());
         let (message, options) = message.ok_or(Unused::Malformed)?;
         // Two interfaces of this router on one link hear each other. There is nothing to learn from that.

@@ -37,7 +37,7 @@ use waiting::Waiting;
 const CLIENTS: usize = 192;
 /// Maximum number of handshakes at a time. A connection in its handshake does not count as one of the [`CLIENTS`], so clients without a
 /// certificate cannot keep out those with one.
-const HANDSHAKES: usize = 64;
+const HANDSHAKES: usize = 128;
 /// Maximum number of connections that have not sent anything yet, and of those that wait for their handshakes.
 const WAITING: usize = 256;
 /// Maximum number of connections before their turn, also of those that are about to end. At this number, further ones wait in the kernel.
@@ -123,7 +123,7 @@ impl Port {
             credentials,
             pass,
             certify,
-            before: 0,
+            before: Arc::default(),
             silent: Waiting::new(WAITING),
             queue: Queue::default(),
             of_known: Queue::default(),
@@ -142,7 +142,7 @@ impl Port {
         }
         loop {
             tokio::select! {
-                come = listener.accept(), if door.before < MOST_BEFORE => match come {
+                come = listener.accept(), if Arc::strong_count(&door.before) <= MOST_BEFORE => match come {
                     Ok((stream, address)) => door.add(stream, address),
                     Err(e) => {
                         tracing::warn!("cannot accept a client of the native API over TLS: {e}");
@@ -152,16 +152,8 @@ impl Port {
                 Some(ended) = door.clients.join_next() => {
                     // A task that panics is a fault of the program; its address keeps its place.
                     match ended {
-                        Ok(Step::Speaks(client)) => {
-                            door.before -= 1;
-                            door.wait(client);
-                        }
-                        Ok(Step::Silent(ip)) => {
-                            door.before -= 1;
-                            door.leave(ip);
-                        }
+                        Ok(Step::Speaks { client, .. }) => door.wait(client),
                         Ok(Step::Displaced(ip, address)) => {
-                            door.before -= 1;
                             door.leave(ip);
                             door.reject(address);
                         }
@@ -183,12 +175,10 @@ type Client = (IpAddr, net::TcpStream, SocketAddr);
 
 /// What has happened to a connection.
 enum Step {
-    /// The client has begun its handshake.
-    Speaks(Client),
+    /// The client has begun its handshake. The place of [`Door::before`] is free when this was handled.
+    Speaks { client: Client, _place: Arc<()> },
     /// The client has sent nothing, and others have taken its place.
     Displaced(IpAddr, SocketAddr),
-    /// The client has ended the connection, or sent nothing in time.
-    Silent(IpAddr),
     /// A connection of this address has ended.
     Ended(IpAddr),
 }
@@ -200,8 +190,8 @@ struct Door {
     pass: mpsc::Sender<Certified>,
     /// For the addresses of clients with a valid certificate.
     certify: mpsc::Sender<IpAddr>,
-    /// Number of tasks that wait for the first bytes of a connection.
-    before: usize,
+    /// Each connection before its turn has a clone.
+    before: Arc<()>,
     /// Connections that have not sent anything yet.
     silent: Waiting,
     /// Connections that wait for their handshakes, by address: those of unknown addresses, and of known ones, which have every second turn.
@@ -246,20 +236,20 @@ impl Door {
             return self.reject(address);
         }
         *count += 1;
-        self.before += 1;
+        let place = Arc::clone(&self.before);
         let displaced = self.silent.begin(ip, self.is_known(ip));
         self.clients.spawn(async move {
             let mut piece = [0];
             tokio::select! {
                 begun = timeout(HANDSHAKE, stream.peek(&mut piece)) => match begun {
-                    Ok(Ok(1..)) => return Step::Speaks((ip, stream, address)),
+                    Ok(Ok(1..)) => return Step::Speaks { client: (ip, stream, address), _place: place },
                     Ok(Ok(0)) => {}
                     Ok(Err(e)) => disconnected(address, &e),
                     Err(_) => disconnected(address, &late()),
                 },
                 _ = displaced => return Step::Displaced(ip, address),
             }
-            Step::Silent(ip)
+            Step::Ended(ip)
         });
     }
 

@@ -19,15 +19,16 @@ impl Waiting {
     }
 
     /// Adds a connection. If there are too many, the oldest one of the addresses with the most connections gives up. Connections of known
-    /// addresses have three quarters of the places.
+    /// addresses and others have half of
+    /// the places each.
     pub(super) fn begin(&mut self, address: IpAddr, is_known: bool) -> oneshot::Receiver<()> {
         self.running.retain(|(_, _, running)| !running.is_closed());
         let (here, there) = oneshot::channel();
         self.running.push_back((address, is_known, here));
         if self.running.len() > self.most {
             let known = self.running.iter().filter(|(_, is_known, _)| *is_known).count();
-            // Known addresses have most of the places, and unknown ones the rest.
-            let known_leave = known > self.most - self.most / 4;
+            // Known and unknown addresses have half of the places each.
+            let known_leave = known > self.most / 2;
             let may_leave = |is_known: bool| is_known == known_leave;
             let mut counts = BTreeMap::<IpAddr, usize>::new();
             for (address, ..) in self.running.iter().filter(|(_, is_known, _)| may_leave(*is_known)) {
@@ -82,16 +83,16 @@ mod tests {
     }
 
     #[test]
-    fn known_addresses_have_most_places() {
+    fn known_addresses_have_half_of_the_places() {
         let mut all = Waiting::new(4);
         let ended =
             |there: &mut oneshot::Receiver<()>| there.try_recv() == Err(oneshot::error::TryRecvError::Closed);
-        let mut known: Vec<_> = (0..3).map(|_| all.begin(address(1), true)).collect();
+        let mut known: Vec<_> = (0..2).map(|_| all.begin(address(1), true)).collect();
         let mut others: Vec<_> = (2..6).map(|n| all.begin(address(n), false)).collect();
         assert!(!known.iter_mut().any(ended));
-        assert_eq!(others.iter_mut().map(ended).collect::<Vec<_>>(), [true, true, true, false]);
-        // The last place is for unknown addresses, whoever comes.
+        assert_eq!(others.iter_mut().map(ended).collect::<Vec<_>>(), [true, true, false, false]);
+        // The other half is for unknown addresses, whoever comes.
         known.push(all.begin(address(1), true));
-        assert!(ended(&mut known[0]) && !ended(&mut known[3]) && !ended(&mut others[3]));
+        assert!(ended(&mut known[0]) && !ended(&mut known[2]) && !others[2..].iter_mut().any(ended));
     }
 }

@@ -150,6 +150,21 @@ fn sent_is_ip6(told: &BTreeSet<(Option<usize>, Vec<u8>)>) -> bool {
     told.iter().all(|(_, frame)| frame[12..14] == [0x86, 0xdd])
 }
 
+/// With a BVI, questions go to all: the router hears those to it, and finds hosts behind any port.
+#[test]
+fn a_router_finds_hosts_behind_the_port_for_unknown_unicast() {
+    let (mut router, _) = Bridged::with_bvi(2);
+    router.join(2, 7, BridgePort { uu_fwd: true, ..BridgePort::PLAIN });
+    super::set_domain(&mut router.lab.router, 7, Policy { arp_ufwd: true, ..POLICY }).unwrap();
+    let question = arp(1, (station(6), ASKER), ALL, (NOBODY, ROUTER));
+    router.hear(0, &question);
+    let answer = arp(2, (BVI, ROUTER), station(6), (station(6), ASKER));
+    assert_eq!(router.told(), [(Some(0), answer), (Some(1), question.clone()), (Some(2), question)].into());
+    router.lab.receive(1, 0, packet((FAR_MAC, FAR), (net::testing::own_mac(1), HOST), 9));
+    let question = arp(1, (BVI, ROUTER), ALL, (NOBODY, HOST));
+    assert_eq!(router.told(), (0..3).map(|port| (Some(port), question.clone())).collect());
+}
+
 #[test]
 fn unknown_unicast_goes_to_its_port() {
     let mut router = Bridged::new();

@@ -77,12 +77,16 @@ pub fn attach(router: &mut Router, interface: u32, id: u32, group: u8) -> Result
     // The port first: as soon as the loopback has its link, workers need it.
     let set = router.set(interface, port).and_then(|()| router.set_link(interface, Some(kind)));
     if set.is_err() {
-        router.set::<BridgePort>(interface, was)?;
         let bridges = router.state_mut::<Bridges>()?;
-        match before {
-            Some((_, group)) => drop(bridges.set_bvi(id, interface, mac, group)?),
-            None => bridges.remove_bvi(id),
-        }
+        let back = match before {
+            Some((_, group)) => bridges.set_bvi(id, interface, mac, group).map(drop),
+            None => {
+                bridges.remove_bvi(id);
+                Ok(())
+            }
+        };
+        // This fails only for want of memory.
+        let _ = back.and(router.set::<BridgePort>(interface, was));
     }
     set
 }
@@ -96,13 +100,13 @@ pub fn detach(router: &mut Router, interface: u32) -> Result<(), RouterError> {
     let (mac, was) = (router.interface(interface)?.mac, router.setting::<BridgePort>(interface));
     // The domain first: nothing more comes from the link when it is gone.
     router.state_mut::<Bridges>()?.remove_bvi(id);
-    router.set(interface, BridgePort::default())?;
-    if let Err(e) = router.set_link(interface, None) {
-        router.set(interface, was)?;
-        router.state_mut::<Bridges>()?.set_bvi(id, interface, mac, group)?;
-        return Err(e);
+    let set = router.set(interface, BridgePort::default()).and_then(|()| router.set_link(interface, None));
+    if set.is_err() {
+        let back = router.state_mut::<Bridges>()?.set_bvi(id, interface, mac, group).map(drop);
+        // This fails only for want of memory.
+        let _ = back.and(router.set(interface, was));
     }
-    Ok(())
+    set
 }
 
 edges! { pub enum Next { Bridge = "l2-bridge" } }

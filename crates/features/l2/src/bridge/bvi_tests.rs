@@ -174,6 +174,8 @@ fn a_loopback_without_a_domain_has_no_neighbors() {
     (0..3).for_each(|_| router.lab.turn_workers());
     super::detach(&mut router.lab.router, bvi).unwrap();
     router.lab.run();
+    let gone = router.lab.router.graph().stats().dropped_for(graph::stats::MAIN_THREAD, "interface-gone");
+    assert_eq!(gone, Some(1), "the question had come to the main thread");
     assert!(router.lab.router.remove_neighbor(bvi, HOST).is_err(), "no neighbor was learned");
     assert_eq!(router.told().iter().filter(|(port, _)| *port == Some(0)).count(), 0, "no answer");
     super::attach(&mut router.lab.router, bvi, 7, 0).unwrap();

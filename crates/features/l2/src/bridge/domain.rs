@@ -18,7 +18,7 @@ pub struct BridgePort {
     pub group: u8,
     /// True if source addresses are learned.
     pub learn: bool,
-    /// True if frames to a known station are sent to its port. If not, they are flooded.
+    /// True if frames to a known station are sent to its port. If not, they are treated as frames to an unknown station.
     pub forward: bool,
     /// True if the port's frames are flooded.
     pub flood: bool,
@@ -47,7 +47,7 @@ impl Setting for BridgePort {
 pub struct Policy {
     /// True if source addresses are learned.
     pub learn: bool,
-    /// True if frames to a known station are sent to its port only.
+    /// True if frames to a known station are sent to its port only. If not, they are treated as frames to an unknown station.
     pub forward: bool,
     /// True if frames to groups are flooded.
     pub flood: bool,

@@ -7,8 +7,8 @@ use infra::quiesce::Guard;
 use net::ethernet::HEADER;
 use wire::ethernet::EthernetHeader;
 
-use super::mac;
 use super::node::Domains;
+use super::{answer, mac};
 use crate::node::fits;
 use crate::rewrite::Fault;
 
@@ -103,11 +103,17 @@ impl FrameNode for Flood {
         };
         let members = domain.map_or(&[][..], |domain| &domain.members);
         let members = members.iter().filter(|(port, group)| is_target(*port, *group));
+        // With a BVI, ARP goes to the port for unknown unicast beside the others.
+        let takes_arp = domain.is_some_and(|domain| domain.arp_ufwd && domain.bvi.is_some());
+        let uu_fwd = domain.and_then(|domain| domain.uu_fwd).filter(|port| {
+            let group = domains.ports.get(guard, *port).map_or(0, |to| to.group);
+            takes_arp && is_target(*port, group) && answer::is_arp(&mut held.packet())
+        });
         // The BVI is no unknown station.
         let is_group = mac::is_group(mac::number(held.packet().peek::<EthernetHeader>().dst()));
         let bvi = domain.and_then(|domain| domain.bvi);
         let bvi = bvi.filter(|bvi| is_group && is_target(bvi.interface, bvi.group));
-        let targets = bvi.map(|bvi| To::Bvi(bvi.interface)).into_iter();
+        let targets = bvi.map(|bvi| To::Bvi(bvi.interface)).into_iter().chain(uu_fwd.map(To::Port));
         // The frame itself goes to the last target.
         let mut last = None;
         for to in targets.chain(members.map(|(port, _)| To::Port(*port))) {

@@ -458,7 +458,7 @@ impl Domains {
             _ => (from.domain.unknown, Reason::Unknown),
         };
         let is_forwarded = match is_group {
-            // The BVI needs the questions to it, and asks all ports.
+            // With a BVI, which needs the questions to it, they are flooded to all, and to that port.
             true => from.domain.arp_ufwd && from.bvi.is_none() && answer::is_arp(p),
             false => true,
         };
