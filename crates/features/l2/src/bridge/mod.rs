@@ -1,6 +1,8 @@
 //! Bridge domains: groups of ports between which frames are switched by the MAC addresses of the stations.
 
 mod alike;
+#[cfg(test)]
+mod alike_tests;
 mod answer;
 #[cfg(test)]
 mod answer_tests;
