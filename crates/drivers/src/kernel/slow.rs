@@ -213,7 +213,8 @@ pub(super) fn died() -> io::Error {
 /// further opens of this path fail until the file system has answered.
 ///
 /// # Errors
-/// If `open` fails, the file system does not answer, 4 earlier calls for files of the directory or 64 in all wait for an answer, or the thread cannot be created.
+/// If `open` fails, the file system does not answer, 4 earlier calls for files of the directory or 64 in all wait for an answer, or the
+/// thread cannot be created.
 pub fn open(
     path: &Path,
     patience: Duration,
@@ -253,7 +254,8 @@ pub fn open(
 /// Reads a file by `read`, on a thread without other files. Waits while there is `patience`. After a timeout, `read` should end at its next progress; until it has ended, further reads and opens of this path fail.
 ///
 /// # Errors
-/// If the time is over, 4 earlier calls for files of the directory or 32 in all wait for an answer, 64 files are being read, or the thread cannot be created or panics.
+/// If the time is over, 4 earlier calls for files of the directory or 32 in all wait for an answer, 16 files of the directory or 64 in all
+/// are being read, or the thread cannot be created or panics.
 pub fn read<T: Send + 'static>(
     path: &Path,
     patience: &Patience,

@@ -31,7 +31,8 @@ pub struct Stream {
 /// and the file. Opening it, and reading from it, waits while there is `patience`.
 ///
 /// # Errors
-/// As `open`; or if the time is over, 32 earlier calls wait for an answer, 64 files are being read, 16 of the directory, or the thread cannot be created.
+/// As `open`; or if the time is over, 4 earlier calls for files of the directory or 32 in all wait for an answer, 16 files of the directory
+/// or 64 in all are being read, or the thread cannot be created.
 pub fn stream<T: Send + 'static, R: Read>(
     path: &Path,
     patience: &Patience,
