@@ -13,6 +13,15 @@ set interface l2 xconnect host-eth0 host-eth1
 set interface l2 xconnect host-eth1 host-eth0
 ";
 
+const BRIDGED: &str = "\
+create host-interface name eth0
+create host-interface name eth1
+set interface state host-eth0 up
+set interface state host-eth1 up
+set interface l2 bridge host-eth0 10
+set interface l2 bridge host-eth1 10
+";
+
 /// Two hosts in one network, with the router between them: their addresses end in 2 and 3.
 fn hosts() -> Option<(Host, Host, Host)> {
     let (a, r, b) = cabled6()?;
@@ -132,20 +141,16 @@ fn tags_are_rewritten_between_hosts() {
 #[test]
 fn bridged_hosts_share_a_network() {
     let Some((a, r, b)) = hosts() else { return };
-    let commands = "\
-        create host-interface name eth0
-        create host-interface name eth1
-        set interface state host-eth0 up
-        set interface state host-eth1 up
-        create sub-interfaces host-eth0 100
+    let commands = format!(
+        "\
+        {BRIDGED}create sub-interfaces host-eth0 100
         set interface state host-eth0.100 up
         set interface l2 tag-rewrite host-eth0.100 pop 1
-        set interface l2 bridge host-eth0 10
-        set interface l2 bridge host-eth1 10
         set interface l2 bridge host-eth0.100 10
         set bridge-domain mac-age 10 1
-    ";
-    let router = Router::start(&r, commands);
+    "
+    );
+    let router = Router::start(&r, &commands);
     Ping::until_answered(&a, "10.0.0.3", LIMIT);
     Ping::until_answered(&a, "2001:db8::3", LIMIT);
     let tcp = Iperf::run(&a, &b, "10.0.0.3", "-n 20M");
@@ -184,19 +189,15 @@ fn bridged_hosts_share_a_network() {
 #[test]
 fn a_bvi_routes_for_its_domain() {
     let Some((a, r, b)) = hosts() else { return };
-    let commands = "\
-        create host-interface name eth0
-        create host-interface name eth1
-        set interface state host-eth0 up
-        set interface state host-eth1 up
-        set interface l2 bridge host-eth0 10
-        set interface l2 bridge host-eth1 10
-        create loopback interface instance 0
+    let commands = format!(
+        "\
+        {BRIDGED}create loopback interface instance 0
         set interface state loop0 up
         set interface ip address loop0 10.0.0.1/24
         set interface ip address loop0 2001:db8::1/64
-    ";
-    let router = Router::start(&r, commands);
+    "
+    );
+    let router = Router::start(&r, &commands);
     let refused = router.attempt("set ip neighbor loop0 10.0.0.9 02:00:00:00:00:09");
     assert!(refused.stderr.contains("without a bridge domain: it has no neighbors"), "{}", refused.stderr);
     router.ctl("set interface l2 bridge loop0 10 bvi");
