@@ -137,8 +137,8 @@ BridgeDomain = TypedDict(
         # Answer ARP requests and neighbor solicitations for the hosts in bridge-hosts, instead of flooding
         # them. Default: false.
         "arp-term": bool,
-        # Send ARP messages to all that are not answered to the port for unknown unicast (uu-fwd), if there is
-        # one, and no BVI. Default: false.
+        # Send broadcast ARP that is not answered only to the port for unknown unicast (uu-fwd), if there is
+        # one. With a BVI, it is flooded, and goes to that port, too. Default: false.
         "arp-ufwd": bool,
         # Send broadcast and multicast frames to all ports. Default: true.
         "flood": bool,

@@ -55,7 +55,8 @@ pub struct Policy {
     pub unknown: bool,
     /// True if ARP requests and neighbor solicitations for configured hosts are answered.
     pub arp_term: bool,
-    /// True if ARP messages to all that are not answered go to the port for unknown unicast, if there is one.
+    /// True if broadcast ARP that is not answered goes only to the port for unknown unicast, if there is one. With a BVI, it is flooded, and
+    /// goes to that port, too.
     pub arp_ufwd: bool,
     /// Time in seconds after which a learned address that is not heard any more is forgotten. 0 is never.
     pub age: u16,
@@ -86,7 +87,7 @@ pub(crate) struct Domain {
     pub unknown: bool,
     /// The hosts for which the domain answers; `None` if it does not.
     pub answers: Option<Arc<Hosts>>,
-    /// True if ARP messages to all that are not answered go to the port for unknown unicast.
+    /// See [`Policy::arp_ufwd`].
     pub arp_ufwd: bool,
     /// See [`age`](Self::age()).
     pub age: u16,

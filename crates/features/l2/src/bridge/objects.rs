@@ -177,7 +177,7 @@ impl Described for BridgeDomain {
                     truth(),
                     |d| d.policy.arp_ufwd,
                     |d, on| d.policy.arp_ufwd = on,
-                    "Send ARP messages to all that are not answered to the port for unknown unicast (uu-fwd), if there is one, and no BVI.",
+                    "Send broadcast ARP that is not answered only to the port for unknown unicast (uu-fwd), if there is one. With a BVI, it is flooded, and goes to that port, too.",
                 )
                 .field(
                     "mac-age",
